@@ -1,0 +1,338 @@
+package reconciler
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"tallystick/internal/ledger"
+	"tallystick/pkg/budget"
+)
+
+// limit is what the ledger says of one limit.
+type limit struct {
+	id          budget.Counter
+	counters    budget.Counters
+	outstanding int64
+	dirty       bool // outstanding has changed since it was written to Redis
+	rules       *rules
+}
+
+// rules are a limit's policy attributes, from the last policy_changed entry.
+type rules struct {
+	Pool         string `json:"pool"`
+	Unit         string `json:"unit"`
+	Period       string `json:"period"`
+	Cap          int64  `json:"cap"`
+	Epsilon      int64  `json:"epsilon"`
+	OnOverrun    string `json:"on_overrun"`
+	LateWindowMS int64  `json:"late_window_ms"`
+	State        string `json:"state"`
+	Rev          int64  `json:"rev"`
+	Opens        int64  `json:"opens"`
+	Closes       int64  `json:"closes"`
+}
+
+// path is the limits of a reservation, shared by all that have the same.
+type path struct {
+	org    string
+	limits []*limit
+	units  []string // each once, in the order of the limits
+}
+
+// holding is one outstanding reservation: there may be millions.
+type holding struct {
+	path  *path
+	first int64    // of the path's first unit
+	more  *[]int64 // of its other units; nil where there are none
+}
+
+// refusal is a settle that was refused and not yet followed by one that booked.
+type refusal struct {
+	org               string
+	booked, uncharged budget.Amounts
+}
+
+// tally counts a cause.
+type tally struct {
+	count   int64
+	amounts budget.Amounts
+}
+
+func (t *tally) add(amounts budget.Amounts) {
+	t.count++
+	if t.amounts == nil {
+		t.amounts = budget.Amounts{}
+	}
+	for unit, n := range amounts {
+		t.amounts[unit] += n
+	}
+}
+
+// fold is the ledger up to a position, as counters.
+type fold struct {
+	after     uint64   // stream sequence of the last entry
+	positions []string // per partition, its outbox id
+	entries   int64
+
+	limits  map[budget.Counter]*limit
+	paths   map[string]*path
+	live    map[uuid.UUID]holding
+	refused map[uuid.UUID]refusal
+	late    map[string]*tally // per org: settled after the late window
+	dirty   []*limit
+}
+
+func newFold(partitions int) *fold {
+	return &fold{
+		positions: make([]string, partitions), limits: map[budget.Counter]*limit{}, paths: map[string]*path{},
+		live: map[uuid.UUID]holding{}, refused: map[uuid.UUID]refusal{}, late: map[string]*tally{},
+	}
+}
+
+// apply adds an entry. Moves marked missing count too: they are due, and the
+// limit that could not take them is rebuilt with them.
+func (f *fold) apply(e *budget.Entry) {
+	f.entries++
+	if e.Partition < len(f.positions) && ledger.CompareIDs(f.positions[e.Partition], e.OutboxID) < 0 {
+		f.positions[e.Partition] = e.OutboxID
+	}
+	for _, m := range e.Moves {
+		l := f.limit(budget.Counter{Org: e.Org, LimitID: m.LimitID})
+		l.counters = l.counters.Plus(m)
+	}
+	switch e.Kind {
+	case budget.KindPolicyChanged:
+		f.learn(e)
+		return
+	case budget.KindAgentRegistered, budget.KindAgentRevoked, budget.KindCharged, budget.KindDenied, budget.KindGap:
+		return
+	}
+	execution, err := uuid.Parse(e.Execution)
+	if err != nil {
+		return
+	}
+	switch e.Kind {
+	case budget.KindReserved:
+		f.hold(execution, e)
+	case budget.KindExtended:
+		f.add(execution, e)
+	case budget.KindExpired:
+		f.expire(execution, e)
+	case budget.KindOverrunRefused:
+		f.refuse(execution, e)
+	case budget.KindSettled, budget.KindReleased, budget.KindLapsed, budget.KindLateSettled:
+		f.resolve(execution, e)
+	}
+}
+
+func (f *fold) limit(id budget.Counter) *limit {
+	l := f.limits[id]
+	if l == nil {
+		l = &limit{id: id}
+		f.limits[id] = l
+	}
+	return l
+}
+
+func (f *fold) learn(e *budget.Entry) {
+	var detail struct {
+		Limits []rules `json:"limits"`
+	}
+	if json.Unmarshal(e.Detail, &detail) != nil {
+		return
+	}
+	for i := range detail.Limits {
+		r := &detail.Limits[i]
+		f.limit(budget.Counter{Org: e.Org, LimitID: budget.LimitID{Pool: r.Pool, Unit: r.Unit, Period: r.Period}}).rules = r
+	}
+}
+
+func (f *fold) hold(execution uuid.UUID, e *budget.Entry) {
+	if len(e.Moves) == 0 {
+		return
+	}
+	p := f.path(e)
+	h := holding{path: p}
+	if len(p.units) > 1 {
+		h.more = new([]int64)
+		*h.more = make([]int64, len(p.units)-1)
+	}
+	h.take(e.Moves)
+	f.live[execution] = h
+	f.count(p, +1)
+}
+
+// take adds what an entry holds, once per unit: each limit of a unit holds it.
+func (h *holding) take(moves []budget.Move) {
+	for i, unit := range h.path.units {
+		for _, m := range moves {
+			if m.Unit != unit {
+				continue
+			}
+			if i == 0 {
+				h.first += m.Held
+			} else {
+				(*h.more)[i-1] += m.Held
+			}
+			break
+		}
+	}
+}
+
+func (h *holding) amounts() budget.Amounts {
+	out := budget.Amounts{}
+	for i, unit := range h.path.units {
+		if i == 0 {
+			out[unit] = h.first
+		} else {
+			out[unit] = (*h.more)[i-1]
+		}
+	}
+	return out
+}
+
+func (f *fold) path(e *budget.Entry) *path {
+	var key strings.Builder
+	key.WriteString(e.Org)
+	for _, m := range e.Moves {
+		for _, part := range [...]string{m.Pool, m.Unit, m.Period} {
+			key.WriteByte(0)
+			key.WriteString(part)
+		}
+	}
+	p := f.paths[key.String()]
+	if p != nil {
+		return p
+	}
+	p = &path{org: e.Org}
+	for _, m := range e.Moves {
+		p.limits = append(p.limits, f.limit(budget.Counter{Org: e.Org, LimitID: m.LimitID}))
+		seen := false
+		for _, unit := range p.units {
+			seen = seen || unit == m.Unit
+		}
+		if !seen {
+			p.units = append(p.units, m.Unit)
+		}
+	}
+	f.paths[key.String()] = p
+	return p
+}
+
+func (f *fold) count(p *path, n int64) {
+	for _, l := range p.limits {
+		l.outstanding += n
+		f.mark(l)
+	}
+}
+
+func (f *fold) mark(l *limit) {
+	if !l.dirty {
+		l.dirty = true
+		f.dirty = append(f.dirty, l)
+	}
+}
+
+func (f *fold) add(execution uuid.UUID, e *budget.Entry) {
+	if h, ok := f.live[execution]; ok {
+		h.take(e.Moves)
+		f.live[execution] = h
+	}
+}
+
+// expire keeps a reservation outstanding while its money is withheld.
+func (f *fold) expire(execution uuid.UUID, e *budget.Entry) {
+	if r, ok := f.refused[execution]; ok {
+		var detail struct{ Charged budget.Amounts }
+		if json.Unmarshal(e.Detail, &detail) == nil {
+			r.uncharged = minus(r.booked, detail.Charged)
+			f.refused[execution] = r
+		}
+	}
+	for _, m := range e.Moves {
+		if m.Withheld > 0 {
+			return
+		}
+	}
+	f.drop(execution)
+}
+
+func (f *fold) refuse(execution uuid.UUID, e *budget.Entry) {
+	var detail struct{ Booked, Actual, Authorised budget.Amounts }
+	if json.Unmarshal(e.Detail, &detail) != nil {
+		return
+	}
+	booked := detail.Booked
+	if booked == nil {
+		booked = detail.Actual
+	}
+	f.refused[execution] = refusal{e.Org, booked, minus(booked, detail.Authorised)}
+}
+
+// minus is what a has more than b, unit by unit.
+func minus(a, b budget.Amounts) budget.Amounts {
+	out := budget.Amounts{}
+	for unit, n := range a {
+		if n > b[unit] {
+			out[unit] = n - b[unit]
+		}
+	}
+	return out
+}
+
+func (f *fold) resolve(execution uuid.UUID, e *budget.Entry) {
+	_, outstanding := f.live[execution]
+	_, refused := f.refused[execution]
+	if e.Kind == budget.KindLateSettled && !outstanding && !refused {
+		t := f.late[e.Org]
+		if t == nil {
+			t = &tally{}
+			f.late[e.Org] = t
+		}
+		t.add(moved(e, func(m budget.Move) int64 { return m.Spent }))
+	}
+	if e.Kind != budget.KindLapsed {
+		delete(f.refused, execution)
+	}
+	f.drop(execution)
+}
+
+func (f *fold) drop(execution uuid.UUID) {
+	if h, ok := f.live[execution]; ok {
+		delete(f.live, execution)
+		f.count(h.path, -1)
+	}
+}
+
+// moved is what an entry moved by some measure, once per unit.
+func moved(e *budget.Entry, measure func(budget.Move) int64) budget.Amounts {
+	out := budget.Amounts{}
+	for _, m := range e.Moves {
+		out[m.Unit] = max(out[m.Unit], measure(m))
+	}
+	return out
+}
+
+// restored is a limit as a rebuild writes it back. A cap that is not the
+// policy's own was changed while the counters were gone: its revision stays
+// below, so that the registrar applies the policy again.
+func (l *limit) restoredRev() int64 {
+	if l.counters.Cap != l.rules.Cap {
+		return l.rules.Rev - 1
+	}
+	return l.rules.Rev
+}
+
+// retained reports whether a record is still remembered at a time.
+func retained(state budget.State, at, now time.Time) bool {
+	switch state {
+	case budget.StateHeld:
+		return true
+	case budget.StateExpired, budget.StateLapsed:
+		return now.Sub(at) < budget.UnsettledKept
+	}
+	return now.Sub(at) < budget.ResolvedKept
+}

@@ -1,0 +1,160 @@
+package scribe_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"tallystick/internal/ledger"
+	"tallystick/internal/scribe"
+	"tallystick/internal/testkit"
+	"tallystick/pkg/budget"
+	"tallystick/pkg/events"
+	"tallystick/pkg/redisx"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const org = "acme"
+
+// world is a Redis with one pool and an empty ledger.
+type world struct {
+	store  *redisx.Store
+	client *redis.Client
+	redis  *testkit.RedisServer
+	ledger *ledger.Ledger
+	js     jetstream.JetStream
+	anchor string
+	path   []budget.Limit
+	n      int
+}
+
+func newWorld(t testing.TB, redisArgs ...string) *world {
+	t.Helper()
+	w := &world{redis: testkit.OwnRedis(t, redisArgs...), js: testkit.NATS(t).JetStream(t), anchor: filepath.Join(t.TempDir(), "scribe.anchor")}
+	w.client = w.redis.Client(t)
+	w.makeLedger(t)
+	store, err := redisx.New(redisx.Config{Client: w.client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store = store
+	for p := range store.Partitions() {
+		must(t, store.SetEpoch(t.Context(), p, "e1"))
+	}
+	_, err = store.ApplyPolicy(t.Context(), redisx.PolicyArgs{Org: org, Pool: "research", Rev: 1, Limits: []redisx.PolicyLimit{
+		{Unit: "tokens", Period: budget.PeriodNone, Cap: 1 << 40, OnOverrun: "reject", State: "open", LateWindowMS: 3600000},
+	}})
+	must(t, err)
+	w.path = []budget.Limit{{LimitID: budget.LimitID{Pool: "research", Unit: "tokens", Period: budget.PeriodNone}, Rev: 1}}
+	return w
+}
+
+func (w *world) makeLedger(t testing.TB) {
+	t.Helper()
+	_, err := w.js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
+		Name: events.StreamLedger, Subjects: []string{events.LedgerOf("*")}, Storage: jetstream.FileStorage,
+		AllowAtomicPublish: true, Discard: jetstream.DiscardNew, Compression: jetstream.S2Compression,
+	})
+	must(t, err)
+	w.ledger, err = ledger.Open(t.Context(), w.js)
+	must(t, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reserve makes n reservations, in pipelines.
+func (w *world) reserve(t testing.TB, n int) {
+	t.Helper()
+	for n > 0 {
+		b := w.store.Batch()
+		pending := make([]*redisx.Pending, min(n, 500))
+		for i := range pending {
+			w.n++
+			agent := budget.Agent{Org: org, ID: fmt.Sprintf("agent-%d", w.n%50)}
+			key := fmt.Sprintf("key-%d", w.n)
+			pending[i] = b.Reserve(redisx.ReserveArgs{
+				Agent: agent, Execution: redisx.ExecutionID(org, agent.ID, "reserve", key), Fingerprint: "0123456789abcdef0123456789abcdef",
+				Amounts: budget.Amounts{"tokens": 7}, TTL: time.Hour, Path: w.path, Extra: redisx.Extra{Key: key},
+			})
+		}
+		b.Run(t.Context())
+		for _, p := range pending {
+			if p.Err != nil || p.Decision.Outcome != budget.Allowed {
+				t.Fatalf("reserve: %+v, %v", p.Decision, p.Err)
+			}
+		}
+		n -= len(pending)
+	}
+}
+
+// run starts a scribe; the returned function stops it and waits.
+func (w *world) run(t testing.TB, s *scribe.Scribe) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stopped := false
+	stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func (w *world) scribe(t testing.TB) *scribe.Scribe {
+	t.Helper()
+	s, err := scribe.New(scribe.Config{Store: w.store, Ledger: w.ledger, AnchorPath: w.anchor, Log: zerolog.Nop(), Retry: 20 * time.Millisecond})
+	must(t, err)
+	return s
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// tail is the ledger's last stream sequence.
+func (w *world) tail(t testing.TB) uint64 {
+	t.Helper()
+	m, _, err := w.ledger.Tail(t.Context())
+	must(t, err)
+	return m.StreamSeq
+}
+
+func (w *world) verified(t testing.TB, entries uint64) {
+	t.Helper()
+	v, err := w.ledger.Verify(t.Context(), org)
+	must(t, err)
+	if v.Verdict != ledger.VerdictOK || v.Entries != entries {
+		t.Errorf("chain: %+v, want %d entries", v, entries)
+	}
+}

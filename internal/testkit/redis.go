@@ -1,0 +1,141 @@
+package testkit
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// shared is the package's one redis-server: started by the first test that
+// asks, ended by the last that leaves.
+var shared struct {
+	mu     sync.Mutex
+	users  int
+	server *RedisServer
+}
+
+// Redis gives a client of the server that all tests of a package share. Tests
+// tell their data apart by fresh ids, so they run in parallel.
+func Redis(t testing.TB) *redis.Client {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.server == nil {
+		server, err := startRedis()
+		if err != nil {
+			t.Fatalf("redis-server: %v", err)
+		}
+		shared.server = server
+	}
+	shared.users++
+	t.Cleanup(func() {
+		shared.mu.Lock()
+		defer shared.mu.Unlock()
+		if shared.users--; shared.users == 0 {
+			shared.server.end()
+			shared.server = nil
+		}
+	})
+	return shared.server.Client(t)
+}
+
+// RedisServer is one redis-server child on a unix socket.
+type RedisServer struct {
+	Socket string
+
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+}
+
+// OwnRedis starts a server for one test alone, to be killed, emptied or
+// configured by args such as "--appendonly", "yes".
+func OwnRedis(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	s, err := startRedis(args...)
+	if err != nil {
+		t.Fatalf("redis-server: %v", err)
+	}
+	t.Cleanup(s.end)
+	return s
+}
+
+func startRedis(args ...string) (*RedisServer, error) {
+	// Not the test's own directory: a socket's path may have 107 bytes.
+	dir, err := os.MkdirTemp("", "tally")
+	if err != nil {
+		return nil, err
+	}
+	s := &RedisServer{Socket: filepath.Join(dir, "redis.sock"), dir: dir, args: args}
+	if err := s.run(); err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *RedisServer) run() error {
+	args := []string{"--port", "0", "--unixsocket", s.Socket, "--dir", s.dir, "--save", "", "--appendonly", "no"}
+	s.cmd = exec.Command("redis-server", append(args, s.args...)...)
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	c := newClient(s.Socket)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), startWait)
+	defer cancel()
+	retry := time.NewTicker(2 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		err := c.Ping(ctx).Err()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		<-retry.C
+	}
+}
+
+// Kill ends the server as kill -9 does.
+func (s *RedisServer) Kill() {
+	if s.cmd != nil && s.cmd.Process != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// Restart starts a killed server again on its socket and directory.
+func (s *RedisServer) Restart(t testing.TB) {
+	t.Helper()
+	if err := s.run(); err != nil {
+		t.Fatalf("redis-server: %v", err)
+	}
+}
+
+// Client gives a client set up as the workers' are; it closes with the test.
+func (s *RedisServer) Client(t testing.TB) *redis.Client {
+	c := newClient(s.Socket)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (s *RedisServer) end() {
+	s.Kill()
+	_ = os.RemoveAll(s.dir)
+}
+
+func newClient(socket string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Network: "unix", Addr: socket,
+		MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 2 * time.Second, DialerRetries: 1,
+		DisableIdentity: true, PipelinePoolSize: -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}

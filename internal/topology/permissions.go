@@ -1,0 +1,183 @@
+package topology
+
+import (
+	"slices"
+
+	"tallystick/pkg/events"
+)
+
+// Accounts, as the configuration names them.
+const (
+	AccountAgents = "AGENTS"
+	AccountBroker = "BROKER"
+	AccountAdmin  = "ADMIN"
+	AccountAudit  = "AUDIT"
+	AccountAuth   = "AUTH"
+	AccountSystem = "SYS"
+)
+
+// The same in user names.
+const (
+	accountBroker = "broker"
+	accountAgents = "agents"
+	accountAdmin  = "admin"
+	accountAuth   = "auth"
+)
+
+// Rights are what one user may publish and subscribe. An entry "subject queue"
+// in Subscribe allows the subject in that queue group only.
+type Rights struct{ Publish, Subscribe []string }
+
+// accountsOf lists the accounts a worker connects to.
+func accountsOf(worker string) []string {
+	switch worker {
+	case Reserver:
+		return []string{accountBroker, accountAgents}
+	case Settler:
+		return []string{accountBroker, accountAgents, accountAdmin}
+	case Reconciler:
+		return []string{accountBroker, accountAdmin}
+	case Registrar:
+		return []string{accountBroker, accountAdmin, accountAuth}
+	}
+	return []string{accountBroker}
+}
+
+// RightsOf is what a worker may do in one account.
+func RightsOf(worker, account string) Rights {
+	switch account {
+	case accountAgents:
+		return agentsRights(worker)
+	case accountAdmin:
+		return adminRights(worker)
+	case accountAuth:
+		return Rights{Publish: []string{"_INBOX.>", "$SYS._INBOX.>"}, Subscribe: []string{"$SYS.REQ.USER.AUTH"}}
+	}
+	return brokerRights(worker)
+}
+
+// agentsRights: hear requests in the role's own queue group, answer into
+// inboxes, publish decisions, and nothing else.
+func agentsRights(worker string) Rights {
+	r := Rights{Publish: []string{"_INBOX.>", "tally.v1.*.*.decision.*"}}
+	verbs := map[string][]string{
+		Reserver: {
+			events.VerbReserve, events.VerbExtend, events.VerbCharge, events.VerbBalance, events.VerbReservation,
+			events.VerbWhoami,
+		},
+		Settler: {events.VerbSettle, events.VerbRelease},
+	}
+	for _, verb := range verbs[worker] {
+		r.Subscribe = append(r.Subscribe, events.Rpc("*", "*", verb)+" "+worker)
+		if events.BothDoors(verb) {
+			r.Subscribe = append(r.Subscribe, events.Cmd("*", "*", verb)+" "+worker)
+		}
+	}
+	return r
+}
+
+// AdminVerbs are the operators' verbs that a worker serves.
+func AdminVerbs(worker string) []string {
+	switch worker {
+	case Settler:
+		return []string{events.AdminSettle, events.AdminRelease}
+	case Reconciler:
+		return []string{events.AdminLedger, events.AdminReconcile, events.AdminRebuild}
+	case Registrar:
+		return []string{
+			events.AdminOrgCreate, events.AdminPoolCreate, events.AdminPoolSet, events.AdminPoolFreeze,
+			events.AdminPoolUnfreeze, events.AdminPoolShow, events.AdminAgentRegister, events.AdminAgentList,
+			events.AdminAgentRevoke, events.AdminAgentRotate,
+		}
+	}
+	return nil
+}
+
+func adminRights(worker string) Rights {
+	r := Rights{Publish: []string{"_INBOX.admin.>"}}
+	for _, verb := range AdminVerbs(worker) {
+		r.Subscribe = append(r.Subscribe, events.Admin(verb)+" "+worker)
+	}
+	return r
+}
+
+// brokerRights are each worker's rights on streams and buckets.
+func brokerRights(worker string) Rights {
+	r := Rights{Subscribe: []string{"_INBOX." + worker + ".>"}}
+	add := func(subjects ...[]string) {
+		for _, s := range subjects {
+			r.Publish = append(r.Publish, s...)
+		}
+	}
+	switch worker {
+	case Setup:
+		return Rights{Publish: []string{"$JS.API.>"}, Subscribe: []string{"_INBOX.setup.>"}}
+	case Reserver:
+		add(intake(events.ConsumerReserver), readBuckets(), []string{events.AllEvents})
+	case Settler:
+		add(intake(events.ConsumerSettler), readBuckets(), []string{events.AllEvents},
+			// Nobody else empties COMMANDS behind the acknowledgements.
+			[]string{"$JS.API.STREAM.PURGE.COMMANDS", "$JS.API.CONSUMER.INFO.COMMANDS.reserver"})
+	case Scribe:
+		add(readLedger(), []string{events.AllLedger, events.AllEvents})
+	case Reaper:
+		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
+	case Reconciler:
+		add(readLedger(), browse(events.StreamLedger), readBuckets(), writeBucket(events.BucketMeta), []string{events.AllEvents})
+	case Registrar:
+		add(readBuckets(), readLedger(), []string{events.AllEvents})
+		for _, bucket := range Buckets() {
+			add(writeBucket(bucket))
+		}
+	}
+	slices.Sort(r.Publish)
+	r.Publish = slices.Compact(r.Publish)
+	return r
+}
+
+// intake: store commands, consume one's own.
+func intake(consumer string) []string {
+	return append(consume(events.StreamCommands, consumer), events.AllCommands, events.AllDead)
+}
+
+// consume: use one durable consumer that exists. Acknowledgements have two
+// forms; servers move from the first to the second.
+func consume(stream, consumer string) []string {
+	return []string{
+		"$JS.API.STREAM.INFO." + stream,
+		"$JS.API.CONSUMER.INFO." + stream + "." + consumer,
+		"$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
+		"$JS.ACK." + stream + "." + consumer + ".>",
+		"$JS.ACK.*.*." + stream + "." + consumer + ".>",
+	}
+}
+
+// browse: read a stream with consumers of one's own.
+func browse(stream string) []string {
+	return []string{
+		"$JS.API.STREAM.INFO." + stream,
+		"$JS.API.CONSUMER.CREATE." + stream + ".>",
+		"$JS.API.CONSUMER.INFO." + stream + ".*",
+		"$JS.API.CONSUMER.MSG.NEXT." + stream + ".*",
+		"$JS.API.CONSUMER.DELETE." + stream + ".*",
+		"$JS.FC." + stream + ".>",
+		"$JS.ACK." + stream + ".>",
+		"$JS.ACK.*.*." + stream + ".>",
+	}
+}
+
+func readLedger() []string {
+	return []string{"$JS.API.STREAM.INFO." + events.StreamLedger, "$JS.API.STREAM.MSG.GET." + events.StreamLedger}
+}
+
+func readBuckets() []string {
+	var out []string
+	for _, bucket := range Buckets() {
+		stream := "KV_" + bucket
+		out = append(out, browse(stream)...)
+		out = append(out, "$JS.API.DIRECT.GET."+stream, "$JS.API.DIRECT.GET."+stream+".>", "$JS.API.STREAM.MSG.GET."+stream)
+	}
+	return out
+}
+
+func writeBucket(bucket string) []string { return []string{"$KV." + bucket + ".>"} }

@@ -1,0 +1,144 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tallystick/pkg/events"
+)
+
+// dedupeMin is the shortest window a server takes. Tallystick's exactly-once
+// does not rest on dedupe; EVENTS alone uses it, with the default.
+const dedupeMin = 100 * time.Millisecond
+
+// Bounds of COMMANDS: what is accepted and not yet done.
+const (
+	commandsMaxBytes = 2 << 30
+	commandsMaxMsgs  = 2_000_000
+	ackWait          = 5 * time.Second
+)
+
+// Buckets lists the key-value buckets.
+func Buckets() []string {
+	return []string{
+		events.BucketOrgs, events.BucketPools, events.BucketAgents, events.BucketTokens, events.BucketMeta,
+	}
+}
+
+// Streams are the streams of an installation.
+func Streams(replicas int) []jetstream.StreamConfig {
+	return []jetstream.StreamConfig{
+		{
+			Name: events.StreamLedger, Description: "history: every effect, once, in order, hash-chained",
+			Subjects: []string{events.AllLedger}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+			Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true, AllowAtomicPublish: true,
+			Compression: jetstream.S2Compression, Duplicates: dedupeMin, Replicas: replicas,
+		},
+		{
+			Name: events.StreamCommands, Description: "commands accepted and not yet decided",
+			Subjects: []string{events.AllCommands}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+			Discard: jetstream.DiscardNew, MaxBytes: commandsMaxBytes, MaxMsgs: commandsMaxMsgs, DenyDelete: true,
+			AllowAtomicPublish: true, Duplicates: dedupeMin, Replicas: replicas,
+		},
+		{
+			Name: events.StreamEvents, Description: "what happened, for whoever listens",
+			Subjects: []string{events.AllEvents}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+			MaxAge: 7 * 24 * time.Hour, MaxBytes: 1 << 30, Replicas: replicas,
+		},
+		{
+			Name: events.StreamDeadLetters, Description: "commands that could not be decided, with the reason",
+			Subjects: []string{events.AllDead}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+			MaxAge: 30 * 24 * time.Hour, MaxBytes: 1 << 30, Replicas: replicas,
+		},
+	}
+}
+
+// consumers are the durable consumers, by stream.
+func consumers(replicas int) map[string][]jetstream.ConsumerConfig {
+	commands := func(name string, verbs ...string) jetstream.ConsumerConfig {
+		c := jetstream.ConsumerConfig{
+			Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1,
+			MaxAckPending: 8192, Replicas: replicas, DeliverPolicy: jetstream.DeliverAllPolicy,
+		}
+		for _, verb := range verbs {
+			c.FilterSubjects = append(c.FilterSubjects, events.Cmd("*", "*", verb))
+		}
+		return c
+	}
+	return map[string][]jetstream.ConsumerConfig{
+		events.StreamCommands: {
+			commands(events.ConsumerReserver, events.VerbReserve, events.VerbExtend, events.VerbCharge),
+			commands(events.ConsumerSettler, events.VerbSettle, events.VerbRelease),
+		},
+		events.StreamLedger: {{
+			Durable: events.ConsumerExpiries, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
+			MaxDeliver: -1, MaxAckPending: 1000, DeliverPolicy: jetstream.DeliverAllPolicy, Replicas: replicas,
+			FilterSubject: events.Ledger("*", "expired"),
+		}},
+	}
+}
+
+// Ensure makes whatever is missing, as user setup. What exists is left as it
+// is; a LEDGER that would forget or rewrite is refused.
+func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	for _, cfg := range Streams(replicas) {
+		if err := ensureStream(ctx, js, cfg); err != nil {
+			return fmt.Errorf("stream %s: %w", cfg.Name, err)
+		}
+	}
+	for stream, all := range consumers(replicas) {
+		for _, cfg := range all {
+			if _, err := js.CreateOrUpdateConsumer(ctx, stream, cfg); err != nil {
+				return fmt.Errorf("consumer %s of %s: %w", cfg.Durable, stream, err)
+			}
+		}
+	}
+	for _, bucket := range Buckets() {
+		_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.FileStorage, Replicas: replicas})
+		if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+			return fmt.Errorf("bucket %s: %w", bucket, err)
+		}
+	}
+	return nil
+}
+
+func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
+	stream, err := js.Stream(ctx, cfg.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = js.CreateStream(ctx, cfg)
+		return err
+	}
+	if err != nil || cfg.Name != events.StreamLedger {
+		return err
+	}
+	return CheckLedger(stream.CachedInfo().Config)
+}
+
+// CheckLedger refuses a configuration of LEDGER under which history could be
+// lost or changed.
+func CheckLedger(c jetstream.StreamConfig) error {
+	var errs []error
+	need := func(ok bool, what string) {
+		if !ok {
+			errs = append(errs, errors.New(what))
+		}
+	}
+	need(c.DenyDelete && c.DenyPurge, "messages can be deleted or purged")
+	need(!c.AllowRollup && !c.AllowMsgTTL && !c.AllowMsgSchedules, "rollups, message TTLs or schedules are allowed")
+	need(c.Retention == jetstream.LimitsPolicy && c.MaxAge == 0 && c.MaxMsgs <= 0 && c.MaxBytes <= 0 && c.MaxMsgsPerSubject <= 0,
+		"a limit or a retention other than limits would drop entries")
+	need(c.Storage == jetstream.FileStorage, "it is not stored in files")
+	need(c.AllowAtomicPublish, "atomic batches are off")
+	need(!c.AllowDirect && !c.MirrorDirect, "direct gets are allowed: a follower could answer with an old tail")
+	need(len(c.Subjects) == 1 && c.Subjects[0] == events.AllLedger && c.SubjectTransform == nil && c.RePublish == nil && len(c.Sources) == 0,
+		"its subjects or sources are not its own")
+	need(!c.Sealed, "it is sealed")
+	if len(errs) > 0 {
+		return fmt.Errorf("the ledger's configuration has drifted: %w", errors.Join(errs...))
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+-- any_revoked: whether the holder of a record, one of its ancestors or the
+-- caller (a named settler may be somebody else) is revoked.
+local function any_revoked(revoked_key, r, caller)
+  local agents = {r.agent, caller}
+  for agent in string.gmatch(r.ancestors, '[^,]+') do
+    agents[#agents + 1] = agent
+  end
+  for _, at in ipairs(redis.call('HMGET', revoked_key, unpack(agents))) do
+    if at then
+      return true
+    end
+  end
+  return false
+end

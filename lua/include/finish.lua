@@ -1,0 +1,18 @@
+-- finish: writes a record that is resolved, ends its deadline, its place among
+-- the live and its slots, and appends the entry, all of one transition.
+local function finish(keys, r, entry)
+  local text = format_record(r)
+  redis.call('SET', keys.record, text, 'PX', entry.keep_ms)
+  if entry.next_deadline then
+    redis.call('ZADD', keys.expiring, entry.next_deadline, entry.execution)
+  else
+    redis.call('ZREM', keys.expiring, entry.execution)
+  end
+  redis.call('SREM', keys.live, entry.execution)
+  for _, slot in ipairs(keys.slots) do
+    redis.call('ZREM', slot, entry.execution)
+  end
+  redis.call('XADD', keys.outbox, '*', 'e', '1 ' .. entry.kind .. ' ' .. entry.at .. ' ' .. entry.execution .. '\n' ..
+    table.concat(entry.moves, ' ') .. '\n' .. entry.detail .. '\n' .. text)
+  return text
+end

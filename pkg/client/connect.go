@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"tallystick/pkg/events"
+)
+
+// Client speaks for one agent. It is safe for concurrent use.
+type Client struct {
+	nc         *nats.Conn
+	cfg        Config
+	org, agent string
+	durable    bool
+}
+
+// Connect connects as the agent that the token belongs to.
+func Connect(ctx context.Context, cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	c := &Client{cfg: cfg, org: cfg.Org, agent: cfg.Agent}
+	if c.agent == "" {
+		var err error
+		if c.org, c.agent, err = learn(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	nc, err := nats.Connect(cfg.URL, cfg.options(events.InboxPrefix(c.agent))...)
+	if err != nil {
+		return nil, connectError(err)
+	}
+	c.nc = nc
+	return c, nil
+}
+
+// Close ends the connection. Views made by [Client.Durable] end with it.
+func (c *Client) Close() { c.nc.Close() }
+
+// Org and Agent name the caller as the broker knows it.
+func (c *Client) Org() string { return c.org }
+
+// Agent is the id that the broker issued.
+func (c *Client) Agent() string { return c.agent }
+
+// Durable is the same client through the durable door. Verbs that only read
+// stay at the direct one.
+func (c *Client) Durable() *Client {
+	d := *c
+	d.durable = true
+	return &d
+}
+
+// learn asks the server whom the token belongs to. The server attests it: the
+// subjects that the connection may publish to name org and agent. The inbox
+// for this one question is derived from the token, because nobody else could
+// subscribe to it.
+func learn(ctx context.Context, cfg Config) (org, agent string, err error) {
+	sum := sha256.Sum256([]byte(cfg.Token))
+	nc, err := nats.Connect(cfg.URL, cfg.options(events.InboxPrefix(hex.EncodeToString(sum[:16])))...)
+	if err != nil {
+		return "", "", connectError(err)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	msg, err := nc.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
+	if err != nil {
+		return "", "", fmt.Errorf("client: ask the server who this token is: %w", err)
+	}
+	var info struct {
+		Data struct {
+			Permissions struct {
+				Publish struct {
+					Allow []string `json:"allow"`
+				} `json:"publish"`
+			} `json:"permissions"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(msg.Data, &info); err != nil {
+		return "", "", fmt.Errorf("client: the server's answer about this token: %w", err)
+	}
+	for _, subject := range info.Data.Permissions.Publish.Allow {
+		// tally.v1.<org>.<agent>.rpc.*, with any verb in place of the star.
+		concrete := strings.TrimSuffix(subject, "*") + events.VerbWhoami
+		if org, agent, door, _, ok := events.ParseAgentSubject(concrete); ok && door == events.DoorRpc {
+			return org, agent, nil
+		}
+	}
+	return "", "", errors.New("client: this token belongs to no agent")
+}
+
+// connectError tells a refused token from a server that is away.
+func connectError(err error) error {
+	if errors.Is(err, nats.ErrAuthorization) {
+		return &AuthError{Err: err}
+	}
+	return fmt.Errorf("client: %w", errors.Join(unavailable("the server is out of reach"), err))
+}
+
+// AuthError means that the server refused the token.
+type AuthError struct{ Err error }
+
+func (e *AuthError) Error() string { return "client: the server refused the token: " + e.Err.Error() }
+func (e *AuthError) Unwrap() error { return e.Err }
+
+// unavailable is this side's own error of the contract's kind: nothing
+// answered, so the outcome is unknown and the same key may be asked again.
+func unavailable(message string) *events.Error {
+	return &events.Error{Code: events.CodeUnavailable, Message: message, Retryable: true, Hint: "repeat with the same key"}
+}

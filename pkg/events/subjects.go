@@ -1,0 +1,189 @@
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// prefix starts every subject of contract version 1.
+const prefix = "tally.v1."
+
+// Doors of an agent's subject.
+const (
+	DoorRpc      = "rpc"
+	DoorCmd      = "cmd"
+	DoorDecision = "decision"
+)
+
+// Verbs that agents use. The first five have both doors.
+const (
+	VerbReserve = "reserve"
+	VerbSettle  = "settle"
+	VerbRelease = "release"
+	VerbExtend  = "extend"
+	VerbCharge  = "charge"
+
+	VerbBalance     = "balance"
+	VerbReservation = "reservation"
+	VerbWhoami      = "whoami"
+	VerbRegister    = "register"
+	VerbRevoke      = "revoke"
+	VerbRoute       = "route"
+	VerbReport      = "report"
+)
+
+// Verbs that operators use in account ADMIN.
+const (
+	AdminOrgCreate     = "org_create"
+	AdminPoolCreate    = "pool_create"
+	AdminPoolSet       = "pool_set"
+	AdminPoolFreeze    = "pool_freeze"
+	AdminPoolUnfreeze  = "pool_unfreeze"
+	AdminPoolShow      = "pool_show"
+	AdminAgentRegister = "agent_register"
+	AdminAgentList     = "agent_list"
+	AdminAgentRevoke   = "agent_revoke"
+	AdminAgentRotate   = "agent_rotate"
+	AdminSettle        = "settle"
+	AdminRelease       = "release"
+	AdminLedger        = "ledger"
+	AdminReconcile     = "reconcile"
+	AdminRebuild       = "rebuild"
+)
+
+// Types of events.
+const (
+	EventReservationExpired = "reservation_expired"
+	EventDrift              = "drift"
+	EventSettleUnmatched    = "settle_unmatched"
+	EventDenials            = "denials"
+	EventLedgerHead         = "ledger_head"
+)
+
+// Patterns to subscribe to, and the subjects streams store.
+const (
+	AllCommands = prefix + "*.*.cmd.*"
+	AllAdmin    = prefix + "admin.>"
+	AllLedger   = prefix + "ledger.>"
+	AllEvents   = prefix + "event.>"
+	AllDead     = prefix + "dead.>"
+)
+
+// BothDoors reports whether a verb can be sent through the durable door.
+func BothDoors(verb string) bool {
+	switch verb {
+	case VerbReserve, VerbSettle, VerbRelease, VerbExtend, VerbCharge:
+		return true
+	}
+	return false
+}
+
+// Rpc is the direct door of an agent's verb; org and agent may be "*".
+func Rpc(org, agent, verb string) string { return agentSubject(org, agent, DoorRpc, verb) }
+
+// Cmd is the durable door of an agent's verb; org and agent may be "*".
+func Cmd(org, agent, verb string) string { return agentSubject(org, agent, DoorCmd, verb) }
+
+// Decision is where the durable door's decision is published.
+func Decision(org, agent, token string) string {
+	return agentSubject(org, agent, DoorDecision, token)
+}
+
+func agentSubject(org, agent, door, last string) string {
+	return prefix + org + "." + agent + "." + door + "." + last
+}
+
+// DecisionToken is the last token of a decision's subject: the first 32 hex
+// digits of SHA-256(verb, one zero byte, idempotency key).
+func DecisionToken(verb, key string) string {
+	var room [320]byte
+	b := append(room[:0], verb...)
+	b = append(b, 0)
+	b = append(b, key...)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// ParseAgentSubject splits a subject of an agent. For the door "decision" the
+// verb is the token. It is not ok where org or agent are not well formed.
+func ParseAgentSubject(subject string) (org, agent, door, verb string, ok bool) {
+	rest, found := strings.CutPrefix(subject, prefix)
+	if !found {
+		return "", "", "", "", false
+	}
+	org, rest, _ = strings.Cut(rest, ".")
+	agent, rest, _ = strings.Cut(rest, ".")
+	door, verb, _ = strings.Cut(rest, ".")
+	switch door {
+	case DoorRpc, DoorCmd:
+		ok = validWord(verb)
+	case DoorDecision:
+		ok = validHex(verb, 32)
+	}
+	if !ok || !ValidOrg(org) || !ValidAgent(agent) {
+		return "", "", "", "", false
+	}
+	return org, agent, door, verb, true
+}
+
+// Admin is the subject of an operator's verb.
+func Admin(verb string) string { return prefix + "admin." + verb }
+
+// ParseAdminSubject gives the verb of an operator's subject.
+func ParseAdminSubject(subject string) (verb string, ok bool) {
+	verb, ok = strings.CutPrefix(subject, prefix+"admin.")
+	if !ok || !validWord(verb) {
+		return "", false
+	}
+	return verb, true
+}
+
+// Ledger is the subject of a ledger entry.
+func Ledger(org string, kind LedgerKind) string { return prefix + "ledger." + org + "." + string(kind) }
+
+// LedgerOf matches every ledger entry of an org.
+func LedgerOf(org string) string { return prefix + "ledger." + org + ".*" }
+
+// ParseLedgerSubject splits a ledger subject. The kind may be one this
+// version does not know.
+func ParseLedgerSubject(subject string) (org string, kind LedgerKind, ok bool) {
+	org, last, ok := parsePair(subject, "ledger.")
+	return org, LedgerKind(last), ok
+}
+
+// Event is the subject of an event.
+func Event(org, eventType string) string { return prefix + "event." + org + "." + eventType }
+
+// EventsOf matches every event of an org.
+func EventsOf(org string) string { return prefix + "event." + org + ".*" }
+
+// ParseEventSubject splits an event's subject. The type may be one this
+// version does not know.
+func ParseEventSubject(subject string) (org, eventType string, ok bool) {
+	return parsePair(subject, "event.")
+}
+
+// Dead is where a command goes that cannot be executed.
+func Dead(org, verb string) string { return prefix + "dead." + org + "." + verb }
+
+// ParseDeadSubject splits the subject of a dead letter.
+func ParseDeadSubject(subject string) (org, verb string, ok bool) {
+	return parsePair(subject, "dead.")
+}
+
+func parsePair(subject, family string) (org, last string, ok bool) {
+	rest, ok := strings.CutPrefix(subject, prefix+family)
+	if !ok {
+		return "", "", false
+	}
+	org, last, ok = strings.Cut(rest, ".")
+	if !ok || !ValidOrg(org) || !validWord(last) {
+		return "", "", false
+	}
+	return org, last, true
+}
+
+// InboxPrefix is what an agent's reply subjects must begin with, followed by
+// a dot.
+func InboxPrefix(agent string) string { return "_INBOX." + agent }
