@@ -26,8 +26,7 @@ local execution, org, caller, operator, key_id, fingerprint = unpack(ARGV, 1, 6)
 local guess = {holder = ARGV[7], limits = ARGV[8], slots = ARGV[9]}
 local ttl_ms, add, not_after, request, limit_count = tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12]), ARGV[13], tonumber(ARGV[14])
 local limit_units = {unpack(ARGV, 15, 14 + limit_count)}
-local limit_keys = {unpack(KEYS, 7, 6 + limit_count)}
-local slot_keys = {unpack(KEYS, 7 + limit_count)}
+local limit_keys, slot_keys = {unpack(KEYS, 7, 6 + limit_count)}, {unpack(KEYS, 7 + limit_count)}
 
 --include now
 --include is_amount
@@ -59,21 +58,20 @@ elseif r.state ~= 'held' or tonumber(r.deadline) <= now_ms then
   return {'expired'}
 end
 local extra, stranger, faulty = added_amounts(r, add)
-if stranger then
-  return {'unit_unknown', stranger}
-elseif faulty then
-  return {'invalid'}
+if stranger or faulty then
+  return stranger and {'unit_unknown', stranger} or {'invalid'}
 end
 local adds = add ~= '-'
 local _, attempt_count = string.gsub(r.attempts, '\n', '')
 if adds and attempt_count >= 16 then
   return {'attempts'}
 end
-local amounts, any_rev, rows, reason, index, again = {}, {}, {}, nil, 0, false
+local amounts, any_rev, rows, reason, index = {}, {}, {}, nil, 0
+for i, unit in ipairs(limit_units) do
+  amounts[i], any_rev[i] = extra[unit] or '0', ''
+end
 if adds then
-  for i, unit in ipairs(limit_units) do
-    amounts[i], any_rev[i] = extra[unit] or '0', ''
-  end
+  local again
   reason, index, rows, again = judge_path(limit_keys, amounts, any_rev, opened_key, epoch_key, now_ms)
   if again then
     return {reason}

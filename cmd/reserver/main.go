@@ -19,6 +19,7 @@ func wire(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.OnClose(cache.Close)
 	return reserver.New(reserver.Config{
 		Worker:   worker.Config{Agents: s.Agents, JetStream: s.JetStream, Log: s.Log},
 		Store:    s.Store,

@@ -76,7 +76,8 @@ func StartNATS(c NATSConfig) (*NATS, error) {
 		return nil, fmt.Errorf("NATS: %w", err)
 	}
 	host, port, _ := c.hostPort()
-	text, err := topology.NATSConf(topology.ServerConfig{Host: host, Port: port, StoreDir: c.Dir}, c.Set)
+	listen := net.JoinHostPort(host, strconv.Itoa(port))
+	text, err := topology.NATSConf(topology.NATSServer{Listen: listen, StoreDir: c.Dir}, c.Set)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +114,9 @@ func canListen(host string, port int) error {
 
 // Setup makes streams, buckets and consumers, as the one user who may.
 func (n *NATS) Setup(ctx context.Context, replicas int) error {
-	user := n.set.Workers[topology.Setup].NATS.Broker
-	nc, err := nats.Connect(n.URL, nats.UserInfo(user.User, user.Password), nats.InProcessServer(n.server), nats.Name("tallystick-setup"))
+	user := n.set[topology.Setup].NATS.Broker
+	nc, err := nats.Connect(n.URL, nats.UserInfo(user.User, user.Password), nats.InProcessServer(n.server),
+		nats.Name("tallystick-setup"), nats.CustomInboxPrefix("_INBOX.setup"))
 	if err != nil {
 		return fmt.Errorf("set up NATS: %w", err)
 	}

@@ -39,8 +39,8 @@ or give the address of a running one with --redis URL`)
 
 // RedisConfig says where the private redis-server lives.
 type RedisConfig struct {
-	Dir string // its AOF, configuration, socket and pid
-	Set topology.Set
+	Dir string       // its AOF, configuration, socket and pid
+	Set topology.Set // of the workers; the administrator is made here
 	Log zerolog.Logger
 	// Binary is the server to run; "" looks for one on PATH.
 	Binary string
@@ -113,13 +113,16 @@ func startRedis(ctx context.Context, c RedisConfig) (*Redis, error) {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	r := &Redis{cfg: c, exited: make(chan struct{})}
-	admin := c.Set.RedisAdmin
+	admin, err := c.admin()
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
 	addr := "127.0.0.1:" + strconv.Itoa(port)
 	r.URL = (&url.URL{Scheme: "redis", User: url.UserPassword(admin.User, admin.Password), Host: addr, Path: "/0"}).String()
 	if c.hasSocket() {
 		r.SocketURL = "unix://" + c.socket()
 	}
-	if err := c.writeFiles(port); err != nil {
+	if err := c.writeFiles(port, admin); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	_ = os.Remove(c.path("redis.log")) // what is quoted below is of this start
@@ -208,8 +211,8 @@ func endLeftBehind(ctx context.Context, c RedisConfig) error {
 		return nil
 	}
 	c.Log.Warn().Int("pid", pid).Msg("ending a redis-server that an earlier process left behind")
-	if c.hasSocket() {
-		client := adminClient("unix", c.socket(), c.Set.RedisAdmin)
+	if admin, err := c.admin(); err == nil && c.hasSocket() {
+		client := adminClient("unix", c.socket(), admin)
 		defer func() { _ = client.Close() }()
 		_ = client.Shutdown(ctx).Err()
 	}

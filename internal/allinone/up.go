@@ -80,6 +80,9 @@ type System struct {
 	health  *app.Health
 	failed  chan error
 	closers []func() error // stop what was started before the members, last first
+
+	workersRedis string          // how workers reach Redis: its socket, if it has one
+	redisGone    <-chan struct{} // closed when a private server has ended
 }
 
 // Start brings everything up and returns when all workers answer.
@@ -134,9 +137,9 @@ func (s *System) start(ctx context.Context) error {
 }
 
 // launch connects one worker with its own credentials and runs it.
-func (s *System) launch(ctx context.Context, m *member, set map[string]topology.Credentials) error {
+func (s *System) launch(ctx context.Context, m *member, set topology.Set) error {
 	cfg := app.Config{
-		Worker: m.worker, NATSURL: s.address.NATSURL, RedisURL: s.address.RedisURL, DataDir: s.cfg.DataDir,
+		Worker: m.worker, NATSURL: s.address.NATSURL, RedisURL: s.workersRedis, DataDir: s.cfg.DataDir,
 		LogLevel: "info", LogFormat: "auto", Partitions: s.cfg.Partitions, Replicas: 1,
 		StartTimeout: startTimeout, DrainTimeout: stepTimeout,
 	}
@@ -217,6 +220,8 @@ func (s *System) Wait(ctx context.Context) error {
 		return nil
 	case err := <-s.failed:
 		return err
+	case <-s.redisGone:
+		return errors.New("the redis-server child has ended; its log is in DIR/redis/redis.log")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,7 +33,12 @@ type Shell struct {
 	JetStream jetstream.JetStream // on Broker
 	Redis     redis.UniversalClient
 	Store     *redisx.Store
+
+	closers []func()
 }
+
+// OnClose runs a part's own closing before the connections end.
+func (s *Shell) OnClose(f func()) { s.closers = append(s.closers, f) }
 
 // Connect makes every connection that the credentials allow, and refuses a
 // Redis that could lose money. Close the Shell also when it returns an error.
@@ -83,14 +89,15 @@ func (s *Shell) connectRedis(ctx context.Context) error {
 
 func (s *Shell) connectNATS(ctx context.Context) error {
 	accounts := []struct {
-		name string
-		user topology.User
-		conn **nats.Conn
+		name  string
+		user  topology.User
+		conn  **nats.Conn
+		inbox string
 	}{
-		{"broker", s.Credentials.NATS.Broker, &s.Broker},
-		{"agents", s.Credentials.NATS.Agents, &s.Agents},
-		{"admin", s.Credentials.NATS.Admin, &s.Admin},
-		{"auth", s.Credentials.NATS.Auth, &s.Auth},
+		{"broker", s.Credentials.NATS.Broker, &s.Broker, "_INBOX." + s.Config.Worker},
+		{"agents", s.Credentials.NATS.Agents, &s.Agents, ""},
+		{"admin", s.Credentials.NATS.Admin, &s.Admin, ""},
+		{"auth", s.Credentials.NATS.Auth, &s.Auth, ""},
 	}
 	for _, a := range accounts {
 		if a.user.User == "" {
@@ -121,6 +128,9 @@ func (s *Shell) connectNATS(ctx context.Context) error {
 // Close ends every connection. What was published before is flushed first:
 // the roles flush what they must not lose themselves, this is for the rest.
 func (s *Shell) Close() {
+	for _, f := range slices.Backward(s.closers) {
+		f()
+	}
 	for _, nc := range []*nats.Conn{s.Agents, s.Admin, s.Auth, s.Broker} {
 		if nc != nil {
 			nc.Close()
@@ -131,4 +141,12 @@ func (s *Shell) Close() {
 			s.Log.Debug().Err(err).Msg("redis: close")
 		}
 	}
+}
+
+// CalloutKeys are what a worker vouches for agents and operators with.
+func (s *Shell) CalloutKeys() (topology.Callout, error) {
+	if s.Credentials.Callout == nil {
+		return topology.Callout{}, fmt.Errorf("the credentials of %s hold no callout key", s.Config.Worker)
+	}
+	return *s.Credentials.Callout, nil
 }

@@ -19,6 +19,7 @@ const (
 	zerolog   = "github.com/rs/zerolog"
 	cobra     = "github.com/spf13/cobra"
 	prom      = "github.com/prometheus/client_golang"
+	bcrypts   = "golang.org/x/crypto"
 )
 
 // What the floors share.
@@ -41,14 +42,14 @@ var mayImport = map[string][]string{
 	"lua":        {},
 	"pkg/budget": {},
 	"pkg/events": {},
-	"pkg/redisx": {"lua", "pkg/budget", goRedis},
+	"pkg/redisx": {"lua", "pkg/budget", goRedis, uuids},
 	"pkg/client": {"pkg/events", natsGo, uuids},
 
 	// Shared plumbing: NATS yes, Redis never, tokens only in the callout.
 	"internal/worker":   {"pkg/events", "pkg/budget", natsGo, atomicPub, zerolog, prom},
 	"internal/ledger":   {"pkg/events", "pkg/budget", "internal/topology", natsGo, atomicPub},
 	"internal/registry": {"pkg/events", "pkg/budget", "internal/topology", natsGo, uuids},
-	"internal/topology": {"pkg/events", natsGo, natsSrv, natsJWT, nkeys},
+	"internal/topology": {"pkg/events", natsGo, natsSrv, natsJWT, nkeys, bcrypts},
 	"internal/callout":  {"pkg/events", "internal/registry", "internal/topology", natsGo, natsJWT, nkeys, zerolog, prom},
 
 	// Roles: one job each, neither NATS nor Redis by name.
@@ -63,8 +64,9 @@ var mayImport = map[string][]string{
 	"internal/app":      slices.Concat(shell, []string{"internal/callout"}),
 	"internal/allinone": slices.Concat(shell, roles, []string{"internal/app", "internal/callout", natsSrv, natsJWT, nkeys}),
 	"internal/cli": slices.Concat(shell, []string{
-		"internal/app", "internal/allinone", "internal/bench", cobra, natsJWT, nkeys,
+		"internal/app", "internal/allinone", "internal/bench", "internal/demo", cobra, natsJWT, nkeys,
 	}),
+	"internal/demo":  slices.Concat(shell, []string{"internal/app", "internal/allinone", "internal/reconciler"}),
 	"internal/bench": slices.Concat(shell, roles, []string{"internal/app", "internal/allinone", "lua"}),
 
 	// Processes: wiring only.
@@ -150,7 +152,7 @@ func TestArchitectureWhoSeesRedis(t *testing.T) {
 	t.Parallel()
 	may := []string{
 		"pkg/redisx", "internal/app", "internal/testkit", "internal/allinone",
-		"internal/bench", "internal/cli",
+		"internal/bench", "internal/cli", "internal/demo",
 	}
 	for _, f := range goFiles(t) {
 		if f.test || strings.HasPrefix(f.pkg, "test/") || slices.Contains(may, f.pkg) {

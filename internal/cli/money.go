@@ -65,7 +65,7 @@ func grouped(n int64) string {
 // amounts shows a set of amounts in byte order of the units.
 func amounts(m map[string]int64) string {
 	parts := make([]string, 0, len(m))
-	for _, unit := range slices.Sorted(maps.Keys(m)) {
+	for _, unit := range sortedKeys(m) {
 		parts = append(parts, unit+" "+amount(unit, m[unit]))
 	}
 	if len(parts) == 0 {
@@ -73,3 +73,5 @@ func amounts(m map[string]int64) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -111,7 +111,7 @@ NATS JetStream explains every unit.`,
 			root.AddCommand(c)
 		}
 	}
-	add("system", e.upCommand(), e.demoCommand(), e.credentialsCommand(), e.doctorCommand(), e.versionCommand(), e.errorsCommand())
+	add("system", e.upCommand(), e.demoCommand(), e.credentialsCommand(), e.setupCommand(), e.doctorCommand(), e.versionCommand(), e.errorsCommand())
 	add("operator", e.orgCommand(), e.poolCommand(), e.agentCommand())
 	add("agent", e.reserveCommand(), e.settleCommand(), e.releaseCommand(), e.extendCommand(), e.chargeCommand(), e.balanceCommand(), e.reservationCommand(), e.whoamiCommand())
 	add("audit", e.ledgerCommand(), e.reconcileCommand(), e.rebuildCommand())

@@ -77,13 +77,13 @@ func (c *carrier) trim(ctx context.Context) error {
 		})
 	}
 	c.cfg.Store.TrimOutboxes(ctx, trims)
-	clear(c.dirty)
 	var errs []error
 	for _, t := range trims {
 		if t.Err != nil {
 			errs = append(errs, t.Err)
 			continue
 		}
+		delete(c.dirty, t.Partition)
 		switch t.Outcome {
 		case redisx.TrimDone:
 			c.stored[t.Partition] = head.StreamSeq

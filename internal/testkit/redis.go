@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,14 +88,32 @@ func (s *RedisServer) run() error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
-	c := newClient(s.Socket)
-	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), startWait)
 	defer cancel()
+	return s.ready(ctx)
+}
+
+// ready waits until the server answers. The socket is tried first, because
+// go-redis logs each failure to connect.
+func (s *RedisServer) ready(ctx context.Context) error {
 	retry := time.NewTicker(2 * time.Millisecond)
 	defer retry.Stop()
 	for {
-		err := c.Ping(ctx).Err()
+		conn, err := net.Dial("unix", s.Socket)
+		if err == nil {
+			_ = conn.Close()
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-retry.C:
+		}
+	}
+	c := newClient(s.Socket)
+	defer c.Close()
+	for {
+		err := c.Ping(ctx).Err() // an error while an AOF is loading
 		if err == nil || ctx.Err() != nil {
 			return err
 		}

@@ -10,9 +10,13 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// MaxPayload leaves room for 64 KiB of payload and the headers; a ledger
-// entry carries a request's free fields twice.
-const MaxPayload = 256 << 10
+// MaxPayload is the server's bound on one message: a page of the ledger for an
+// operator is the largest. AgentPayload is an agent's: the contract's 64 KiB,
+// headers, and room to be told that it sent too much.
+const (
+	MaxPayload   = 1 << 20
+	AgentPayload = 256 << 10
+)
 
 // NATSServer is what differs between installations.
 type NATSServer struct {
@@ -78,8 +82,8 @@ func writeUser(b *strings.Builder, s NATSServer, u User, r Rights) error {
 		}
 		password = string(hash)
 	}
-	fmt.Fprintf(b, "      { user: %q, password: %q, permissions: { publish: { allow: %s }, subscribe: { allow: %s } } }\n",
-		u.User, password, list(r.Publish), list(r.Subscribe))
+	fmt.Fprintf(b, "      { user: %q, password: %q, permissions: { publish: { allow: %s, deny: %s }, subscribe: { allow: %s } } }\n",
+		u.User, password, list(r.Publish), list(r.DenyPublish), list(r.Subscribe))
 	return nil
 }
 

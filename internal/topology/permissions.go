@@ -25,8 +25,8 @@ const (
 )
 
 // Rights are what one user may publish and subscribe. An entry "subject queue"
-// in Subscribe allows the subject in that queue group only.
-type Rights struct{ Publish, Subscribe []string }
+// in Subscribe allows the subject in that queue group only. A deny wins.
+type Rights struct{ Publish, DenyPublish, Subscribe []string }
 
 // accountsOf lists the accounts a worker connects to.
 func accountsOf(worker string) []string {
@@ -51,7 +51,7 @@ func RightsOf(worker, account string) Rights {
 	case accountAdmin:
 		return adminRights(worker)
 	case accountAuth:
-		return Rights{Publish: []string{"_INBOX.>", "$SYS._INBOX.>"}, Subscribe: []string{"$SYS.REQ.USER.AUTH"}}
+		return Rights{Publish: []string{"$SYS._INBOX.>"}, Subscribe: []string{"$SYS.REQ.USER.AUTH " + worker}}
 	}
 	return brokerRights(worker)
 }
@@ -111,7 +111,7 @@ func brokerRights(worker string) Rights {
 	}
 	switch worker {
 	case Setup:
-		return Rights{Publish: []string{"$JS.API.>"}, Subscribe: []string{"_INBOX.setup.>"}}
+		return Rights{Publish: []string{"$JS.API.>"}, DenyPublish: setupNever(), Subscribe: []string{"_INBOX.setup.>"}}
 	case Reserver:
 		add(intake(events.ConsumerReserver), readBuckets(), []string{events.AllEvents})
 	case Settler:
@@ -124,6 +124,7 @@ func brokerRights(worker string) Rights {
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
 		add(readLedger(), browse(events.StreamLedger), readBuckets(), writeBucket(events.BucketMeta), []string{events.AllEvents})
+		r.DenyPublish = notOthers(events.StreamLedger, events.ConsumerExpiries)
 	case Registrar:
 		add(readBuckets(), readLedger(), []string{events.AllEvents})
 		for _, bucket := range Buckets() {
@@ -152,7 +153,27 @@ func consume(stream, consumer string) []string {
 	}
 }
 
-// browse: read a stream with consumers of one's own.
+// setupNever: setting up makes and never unmakes.
+func setupNever() []string {
+	return []string{
+		"$JS.API.STREAM.DELETE.>", "$JS.API.STREAM.PURGE.>", "$JS.API.STREAM.MSG.DELETE.>",
+		"$JS.API.STREAM.RESTORE.>", "$JS.API.STREAM.SNAPSHOT.>", "$JS.API.CONSUMER.DELETE.>",
+		"$JS.API.STREAM.UPDATE." + events.StreamLedger,
+	}
+}
+
+// notOthers keeps a reader's hands off another worker's durable consumer.
+func notOthers(stream, consumer string) []string {
+	return []string{
+		"$JS.API.CONSUMER.CREATE." + stream + "." + consumer,
+		"$JS.API.CONSUMER.CREATE." + stream + "." + consumer + ".>",
+		"$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
+		"$JS.API.CONSUMER.DELETE." + stream + "." + consumer,
+	}
+}
+
+// browse: read a stream with consumers of one's own, which need no
+// acknowledgement.
 func browse(stream string) []string {
 	return []string{
 		"$JS.API.STREAM.INFO." + stream,
@@ -161,8 +182,6 @@ func browse(stream string) []string {
 		"$JS.API.CONSUMER.MSG.NEXT." + stream + ".*",
 		"$JS.API.CONSUMER.DELETE." + stream + ".*",
 		"$JS.FC." + stream + ".>",
-		"$JS.ACK." + stream + ".>",
-		"$JS.ACK.*.*." + stream + ".>",
 	}
 }
 
@@ -175,7 +194,7 @@ func readBuckets() []string {
 	for _, bucket := range Buckets() {
 		stream := "KV_" + bucket
 		out = append(out, browse(stream)...)
-		out = append(out, "$JS.API.DIRECT.GET."+stream, "$JS.API.DIRECT.GET."+stream+".>", "$JS.API.STREAM.MSG.GET."+stream)
+		out = append(out, "$JS.API.STREAM.MSG.GET."+stream)
 	}
 	return out
 }

@@ -6,45 +6,50 @@ import (
 	"strings"
 )
 
-// redisRights are the keys and data commands of each worker's scripts. Scripts
+// redisRight names key families and commands.
+type redisRight struct{ keys, commands string }
+
+// redisTable is the keys and data commands of each worker's scripts. Scripts
 // run with the rights of who calls them.
-var redisRights = map[string]struct{ keys, commands string }{ //nolint:gochecknoglobals // a constant table
-	Reserver: {
-		"bp reservation expiring live revoked epoch opened outbox concurrency similar outstanding",
-		"get set hmget hget hexists hincrby zadd zcount zrangebyscore zremrangebyscore xadd xlen sadd smembers exists",
-	},
-	Settler: {
-		"bp reservation expiring live revoked epoch outbox concurrency",
-		"get set hmget hexists hincrby zrem srem xadd exists",
-	},
-	Scribe: {
-		"outbox scribe revoked epoch",
-		"get hget hmget hgetall hset hexists exists xread xrange xrevrange xtrim xinfo xinfo|stream xlen zrangebyscore",
-	},
-	Reaper: {
-		"bp reservation expiring live revoked epoch outbox concurrency quarantine",
-		"get set type hmget hset hexists hincrby hlen zadd zrem zrange zrangebyscore srem xadd exists",
-	},
-	Reconciler: {
-		"bp reservation expiring live revoked epoch opened outbox concurrency quarantine outstanding scribe similar",
-		"get set del unlink type hmget hget hgetall hset hdel hexists hlen hincrby zadd zrem zrange zrangebyscore zcard " +
-			"sadd srem smembers xadd xlen xread xrange xrevrange xinfo xinfo|stream xsetid xtrim exists scan pexpire persist pttl multi exec",
-	},
-	Registrar: {
-		"bp reservation expiring live revoked epoch opened outbox concurrency outstanding",
-		"get set hmget hget hset hexists hincrby hgetall zrem srem smembers xadd exists",
-	},
+func redisTable() map[string]redisRight {
+	return map[string]redisRight{
+		Reserver: {
+			"bp reservation expiring live revoked epoch opened outbox concurrency similar outstanding",
+			"get set hmget hget hexists hincrby zadd zcount zrangebyscore zremrangebyscore xadd xlen sadd smembers exists",
+		},
+		Settler: {
+			"bp reservation expiring live revoked epoch outbox concurrency",
+			"get set hmget hexists hincrby zrem srem xadd exists",
+		},
+		Scribe: {
+			"outbox scribe revoked epoch quarantine",
+			"get hget hmget hgetall hset hexists exists xread xrange xrevrange xtrim xinfo|stream xlen zrangebyscore",
+		},
+		Reaper: {
+			"bp reservation expiring live revoked epoch outbox concurrency quarantine",
+			"get set type hmget hset hexists hincrby hlen zadd zrem zrange zrangebyscore srem xadd exists",
+		},
+		Reconciler: {
+			"bp reservation expiring live revoked epoch opened outbox concurrency quarantine outstanding scribe similar",
+			"get set del unlink type hmget hget hgetall hset hdel hexists hlen hincrby zadd zrem zrange zrangebyscore zcard " +
+				"sadd srem smembers hkeys xadd xlen xread xrange xrevrange xinfo|stream xgroup|create xgroup|destroy xsetid xtrim exists scan pexpire persist pttl multi exec",
+		},
+		Registrar: {
+			"bp reservation expiring live revoked epoch opened outbox concurrency outstanding",
+			"get set hmget hget hset hexists hincrby hgetall zrem srem smembers xadd exists",
+		},
+	}
 }
 
 // every worker may ask these.
-const redisCommon = "+evalsha +script|load +ping +hello +auth +select +client|setinfo +client|setname +time +info +config|get"
+const redisCommon = "+evalsha +script|load +ping +hello +auth +select +time +info +config|get"
 
 // RedisACL are the user lines of Redis's ACL file or configuration, with
 // hashed passwords. The default user is off.
 func RedisACL(set Set) []string {
-	lines := []string{"user default off"}
+	lines, rights := []string{"user default off"}, redisTable()
 	for _, worker := range Workers() {
-		c, r := set[worker], redisRights[worker]
+		c, r := set[worker], rights[worker]
 		line := fmt.Sprintf("user %s on #%x resetkeys", c.Redis.User, sha256.Sum256([]byte(c.Redis.Password)))
 		for _, key := range strings.Fields(r.keys) {
 			line += " ~" + key + ":*"

@@ -65,7 +65,7 @@ func consumers(replicas int) map[string][]jetstream.ConsumerConfig {
 			MaxAckPending: 8192, Replicas: replicas, DeliverPolicy: jetstream.DeliverAllPolicy,
 		}
 		for _, verb := range verbs {
-			c.FilterSubjects = append(c.FilterSubjects, events.Cmd("*", "*", verb))
+			c.FilterSubjects = append(c.FilterSubjects, events.Command("*", "*", verb))
 		}
 		return c
 	}
@@ -98,17 +98,35 @@ func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		}
 	}
 	for _, bucket := range Buckets() {
-		_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: bucket, Storage: jetstream.FileStorage, Replicas: replicas})
-		if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+		if err := ensureStream(ctx, js, bucketStream(bucket, replicas)); err != nil {
 			return fmt.Errorf("bucket %s: %w", bucket, err)
 		}
 	}
 	return nil
 }
 
+// bucketStream is the stream under a bucket. Unlike one that a client makes it
+// allows no direct get, so no read comes from a follower that lags.
+func bucketStream(bucket string, replicas int) jetstream.StreamConfig {
+	history := int64(1)
+	if bucket == events.BucketPools {
+		history = 16 // for people who ask what a pool was yesterday
+	}
+	return jetstream.StreamConfig{
+		Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"},
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, DenyDelete: true, AllowRollup: true,
+		MaxMsgsPerSubject: history, Duplicates: dedupeMin, Replicas: replicas,
+	}
+}
+
 func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) error {
 	stream, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if cfg.Name == events.StreamLedger {
+			if err := neverHadOne(ctx, js); err != nil {
+				return err
+			}
+		}
 		_, err = js.CreateStream(ctx, cfg)
 		return err
 	}
@@ -116,6 +134,21 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg jetstream.Str
 		return err
 	}
 	return CheckLedger(stream.CachedInfo().Config)
+}
+
+// ErrLedgerGone: an installation that has orgs has no ledger any more. A fresh
+// one in its place would hide the loss.
+var ErrLedgerGone = errors.New("the ledger is gone, but orgs exist")
+
+func neverHadOne(ctx context.Context, js jetstream.JetStream) error {
+	orgs, err := js.Stream(ctx, "KV_"+events.BucketOrgs)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err == nil && orgs.CachedInfo().State.Msgs > 0 {
+		return ErrLedgerGone
+	}
+	return err
 }
 
 // CheckLedger refuses a configuration of LEDGER under which history could be
@@ -136,6 +169,9 @@ func CheckLedger(c jetstream.StreamConfig) error {
 	need(!c.AllowDirect && !c.MirrorDirect, "direct gets are allowed: a follower could answer with an old tail")
 	need(len(c.Subjects) == 1 && c.Subjects[0] == events.AllLedger && c.SubjectTransform == nil && c.RePublish == nil && len(c.Sources) == 0,
 		"its subjects or sources are not its own")
+	need(c.Discard == jetstream.DiscardNew && c.PersistMode == jetstream.DefaultPersistMode && !c.NoAck, "writes may be lost unseen")
+	need(c.Mirror == nil && !c.AllowMsgCounter && c.SubjectDeleteMarkerTTL == 0, "it is a mirror, counts, or sets delete markers")
+	need(c.Duplicates <= dedupeMin, "the dedupe window is long enough to swallow an entry")
 	need(!c.Sealed, "it is sealed")
 	if len(errs) > 0 {
 		return fmt.Errorf("the ledger's configuration has drifted: %w", errors.Join(errs...))

@@ -58,10 +58,3 @@ func inBase62(n *big.Int, width int) string {
 	}
 	return string(out)
 }
-
-// password is a secret that stands unescaped in any configuration file.
-func password() string {
-	var secret [24]byte
-	_, _ = rand.Read(secret[:])
-	return hex.EncodeToString(secret[:])
-}

@@ -49,13 +49,13 @@ func newDelivery(m jetstream.Msg) *delivery {
 		return d
 	}
 	d.seq, d.StoredAt, d.Deliveries = meta.Sequence.Stream, meta.Timestamp, int(meta.NumDelivered)
-	org, agent, _, verb, ok := events.ParseAgentSubject(m.Subject())
+	org, agent, verb, ok := events.ParseCommandSubject(m.Subject())
 	if !ok {
 		d.bad = deadMalformed
 		return d
 	}
 	h := m.Headers()
-	d.Org, d.Agent, d.Verb, d.who = org, agent, verb, whoOf(m.Subject(), org, agent)
+	d.Org, d.Agent, d.Verb, d.who = org, agent, verb, org+"."+agent
 	d.Key, d.Trace = h.Get(events.HeaderTallyKey), h.Get(events.HeaderTrace)
 	deadline, e := deadlineOf(verb, h.Get(events.HeaderTimeout), d.StoredAt)
 	if e != nil || d.Key == "" {

@@ -441,7 +441,7 @@ func TestDecisionsSurviveALostConnection(t *testing.T) {
 	}
 	decisions := r.decisions()
 	if _, err := r.js.PublishMsg(t.Context(), &nats.Msg{
-		Subject: events.Cmd("acme", r.agent, events.VerbReserve), Header: nats.Header{events.HeaderTallyKey: {"k"}}, Data: []byte(reserveBody),
+		Subject: events.Command("acme", r.agent, events.VerbReserve), Header: nats.Header{events.HeaderTallyKey: {"k"}}, Data: []byte(reserveBody),
 	}); err != nil {
 		t.Fatal(err)
 	}

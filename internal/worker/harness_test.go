@@ -71,7 +71,7 @@ func (r *rig) consumer(name string, verbs ...string) {
 	r.t.Helper()
 	cfg := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxAckPending: 50_000}
 	for _, v := range verbs {
-		cfg.FilterSubjects = append(cfg.FilterSubjects, events.Cmd("*", "*", v))
+		cfg.FilterSubjects = append(cfg.FilterSubjects, events.Command("*", "*", v))
 	}
 	if _, err := r.js.CreateConsumer(r.t.Context(), events.StreamCommands, cfg); err != nil {
 		r.t.Fatal(err)

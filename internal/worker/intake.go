@@ -65,7 +65,7 @@ func newCommand(r *Request, m *nats.Msg) (*command, *events.Error) {
 	if r.Trace != "" {
 		h[events.HeaderTrace] = []string{r.Trace}
 	}
-	return &command{who: r.who, reply: r.reply, msg: &nats.Msg{Subject: m.Subject, Header: h, Data: r.Body}}, nil
+	return &command{who: r.who, reply: r.reply, msg: &nats.Msg{Subject: events.Command(r.Org, r.Agent, r.Verb), Header: h, Data: r.Body}}, nil
 }
 
 // checkBody decodes a body only to refuse it early.

@@ -21,13 +21,17 @@ func TestModelRelease(t *testing.T) {
 			b.release(t0+2*hour, "x", "q", func(c *ReleaseCall) { c.ByKey = true })
 		}, func(c *ReleaseCall) { c.Execution, c.ByKey = "x", true }, "released", "held 10 spent 0 withheld 0"},
 		{"a stranger's", nil, func(c *ReleaseCall) { c.Caller = bob }, "not found", "held 10 spent 0 withheld 0"},
-		{"other content", func(b *bench) { b.release(t0, "e", "r", nil) },
-			func(c *ReleaseCall) { c.Fingerprint = "g" }, "idempotency key reused with other content", "held 0 spent 0 withheld 0"},
+		{
+			"other content", func(b *bench) { b.release(t0, "e", "r", nil) },
+			func(c *ReleaseCall) { c.Fingerprint = "g" }, "idempotency key reused with other content", "held 0 spent 0 withheld 0",
+		},
 		{"repeat", func(b *bench) { b.release(t0, "e", "r", nil) }, nil, "again: released", "held 0 spent 0 withheld 0"},
 		{"settled before", func(b *bench) { b.settle(t0, "e", "s", usd(4), nil) }, nil, "already settled", "held 0 spent 4 withheld 0"},
 		{"released by another key", func(b *bench) { b.release(t0, "e", "q", nil) }, nil, "already released", "held 0 spent 0 withheld 0"},
-		{"a denied one", func(b *bench) { b.reserve(t0+hour+minute, "d", 1000, nil) },
-			func(c *ReleaseCall) { c.Execution = "d" }, "released", "held 10 spent 0 withheld 0"},
+		{
+			"a denied one", func(b *bench) { b.reserve(t0+hour+minute, "d", 1000, nil) },
+			func(c *ReleaseCall) { c.Execution = "d" }, "released", "held 10 spent 0 withheld 0",
+		},
 		{"after a refused overrun", func(b *bench) { b.settle(t0, "e", "s", usd(40), nil) }, nil, "overrun", "held 10 spent 0 withheld 0"},
 		{"after a refused overrun left to its deadline", func(b *bench) {
 			b.settle(t0, "e", "s", usd(40), nil)
@@ -140,8 +144,10 @@ func TestModelCharge(t *testing.T) {
 		after  string
 	}{
 		{"fenced", func(b *bench) { b.Fence() }, 10, nil, "unavailable", "held 0 spent 0 withheld 0"},
-		{"other content", func(b *bench) { b.charge(t0, "e", 5, nil) }, 10,
-			func(c *ChargeCall) { c.Fingerprint = "g" }, "idempotency key reused with other content", "held 0 spent 5 withheld 0"},
+		{
+			"other content", func(b *bench) { b.charge(t0, "e", 5, nil) }, 10,
+			func(c *ChargeCall) { c.Fingerprint = "g" }, "idempotency key reused with other content", "held 0 spent 5 withheld 0",
+		},
 		{"repeat", func(b *bench) { b.charge(t0, "e", 10, nil) }, 10, nil, "again: charged", "held 0 spent 10 withheld 0"},
 		{"repeat of a denial", func(b *bench) { b.charge(t0, "e", 101, nil) }, 101, nil, "again: budget_exceeded", "held 0 spent 0 withheld 0"},
 		{"unit missing", nil, 10, func(c *ChargeCall) { delete(c.Amounts, "tokens") }, "unit missing: tokens", "held 0 spent 0 withheld 0"},

@@ -76,6 +76,7 @@ func (m *Model) Expire(nowMS int64, execution string) []Entry {
 		moves := r.moves(func(mv *Move, a int64) { mv.Withheld = -a })
 		m.apply(moves)
 		r.state = StateLapsed
+		r.keep(nowMS, UnsettledKept)
 		return []Entry{m.entry(nowMS, KindLapsed, execution, r.holder.ID, moves)}
 	}
 	m.freeSlots(execution, r)

@@ -20,8 +20,10 @@ func TestModelReserve(t *testing.T) {
 		{"released before", func(b *bench) {
 			b.release(t0, "e", "r", func(c *ReleaseCall) { c.ByKey = true })
 		}, nil, "released", ""},
-		{"other content", func(b *bench) { b.reserve(t0, "e", 5, nil) },
-			func(c *ReserveCall) { c.Fingerprint = "g" }, "idempotency key reused with other content", "held 5 spent 0 withheld 0"},
+		{
+			"other content", func(b *bench) { b.reserve(t0, "e", 5, nil) },
+			func(c *ReserveCall) { c.Fingerprint = "g" }, "idempotency key reused with other content", "held 5 spent 0 withheld 0",
+		},
 		{"repeat", func(b *bench) { b.reserve(t0, "e", 10, nil) }, nil, "again: allowed", "held 10 spent 0 withheld 0"},
 		{"repeat of a denial after a top-up", func(b *bench) {
 			b.reserve(t0, "e", 101, nil)
@@ -30,8 +32,10 @@ func TestModelReserve(t *testing.T) {
 		{"stale policy", nil, func(c *ReserveCall) { c.Path[0].Rev = 7 }, "stale policy", ""},
 		{"unit missing", nil, func(c *ReserveCall) { delete(c.Amounts, "tokens") }, "unit missing: tokens", ""},
 		{"unit unknown", nil, func(c *ReserveCall) { c.Amounts["zzz"] = 1 }, "unit unknown: zzz", ""},
-		{"deadline passed", func(b *bench) { b.Revoke(t0, "alice") },
-			func(c *ReserveCall) { c.NotAfter = time.UnixMilli(t0 - 1) }, "deadline_passed", ""},
+		{
+			"deadline passed", func(b *bench) { b.Revoke(t0, "alice") },
+			func(c *ReserveCall) { c.NotAfter = time.UnixMilli(t0 - 1) }, "deadline_passed", "",
+		},
 		{"revoked ancestor", func(b *bench) {
 			b.took(b.Revoke(t0, "boss"))
 			b.policy(rootUSD, LimitPolicy{MaxTotal: 150, Frozen: true})

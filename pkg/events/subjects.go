@@ -63,7 +63,7 @@ const (
 
 // Patterns to subscribe to, and the subjects streams store.
 const (
-	AllCommands = prefix + "*.*.cmd.*"
+	AllCommands = prefix + "command.>"
 	AllAdmin    = prefix + "admin.>"
 	AllLedger   = prefix + "ledger.>"
 	AllEvents   = prefix + "event.>"
@@ -84,6 +84,27 @@ func Rpc(org, agent, verb string) string { return agentSubject(org, agent, DoorR
 
 // Cmd is the durable door of an agent's verb; org and agent may be "*".
 func Cmd(org, agent, verb string) string { return agentSubject(org, agent, DoorCmd, verb) }
+
+// Command is what the intake stores a command of the durable door under, in the
+// broker's own account; org and agent may be "*". It is not the agents' subject,
+// which would overlap with the ledger's.
+func Command(org, agent, verb string) string {
+	return prefix + "command." + org + "." + agent + "." + verb
+}
+
+// ParseCommandSubject splits the subject of a stored command.
+func ParseCommandSubject(subject string) (org, agent, verb string, ok bool) {
+	rest, found := strings.CutPrefix(subject, prefix+"command.")
+	if !found {
+		return "", "", "", false
+	}
+	org, rest, _ = strings.Cut(rest, ".")
+	agent, verb, _ = strings.Cut(rest, ".")
+	if !validWord(verb) || !ValidOrg(org) || !ValidAgent(agent) {
+		return "", "", "", false
+	}
+	return org, agent, verb, true
+}
 
 // Decision is where the durable door's decision is published.
 func Decision(org, agent, token string) string {

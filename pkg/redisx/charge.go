@@ -42,7 +42,7 @@ func (c *chargeCall) command() (*script, []string, []any) {
 	keys := append(make([]string, 0, 5+len(a.Path)), k.record(a.Execution), k.revoked, k.epoch, k.opened, k.outbox)
 	args := append(make([]any, 0, 7+len(a.Agent.Ancestors)+2*len(a.Path)), a.Execution,
 		holdBody(a.Fingerprint, a.Agent, "", a.Amounts, limitsLine(a.Path), "", a.Extra),
-		notAfterMS(a.NotAfter), flag(a.Incurred), len(a.Path))
+		notAfterMS(a.NotAfter), bit(a.Incurred), len(a.Path))
 	args = appendAgents(args, a.Agent)
 	for _, l := range a.Path {
 		keys = append(keys, k.limit(a.Agent.Org, l.LimitID))

@@ -49,7 +49,7 @@ func (c *extendCall) command() (*script, []string, []any) {
 		add, given = formatAmounts(a.Add), amountsJSON(a.Add)
 	}
 	caller := callerID(a.Caller, a.Operator)
-	args := append(make([]any, 0, 14+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, flag(a.Operator), c.keyID,
+	args := append(make([]any, 0, 14+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, bit(a.Operator), c.keyID,
 		a.Fingerprint, c.guess.holder, c.guess.limits, c.guess.slots, a.TTL.Milliseconds(), add, notAfterMS(a.NotAfter),
 		request("by", quote(caller), "extend_key", quoteOrNone(a.Key), "added", given))
 	return c.store.scripts["extend"], c.guess.keys(keys, k), c.guess.units(args)

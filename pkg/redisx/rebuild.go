@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,6 +69,12 @@ func (s *Store) Wipe(ctx context.Context, partition int) error {
 	return redisError(wipeNode(ctx, s.client, k))
 }
 
+// wiped are the key families that a rebuild writes anew, or that do not
+// survive one.
+var wiped = [...]string{
+	"bp", "reservation", "expiring", "live", "opened", "concurrency", "similar", "epoch", "outstanding", "quarantine",
+}
+
 func wipeNode(ctx context.Context, c redis.Cmdable, k *partitionKeys) error {
 	var cursor uint64
 	for {
@@ -77,7 +84,8 @@ func wipeNode(ctx context.Context, c redis.Cmdable, k *partitionKeys) error {
 		}
 		doomed := keys[:0]
 		for _, key := range keys {
-			if key != k.outbox && key != k.scribe && key != k.revoked && strings.Contains(key, ":"+k.tag) {
+			family, _, _ := strings.Cut(key, ":"+k.tag)
+			if slices.Contains(wiped[:], family) {
 				doomed = append(doomed, key)
 			}
 		}

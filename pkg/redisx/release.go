@@ -45,7 +45,7 @@ func (c *releaseCall) command() (*script, []string, []any) {
 		tombstone = holdBody("", a.Caller, "", nil, "", "", Extra{}) + "\n"
 	}
 	caller := callerID(a.Caller, a.Operator)
-	args := append(make([]any, 0, 12+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, flag(a.Operator), c.keyID,
+	args := append(make([]any, 0, 12+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, bit(a.Operator), c.keyID,
 		a.Fingerprint, c.guess.holder, c.guess.limits, c.guess.slots, tombstone,
 		request("by", quote(caller), "release_key", quoteOrNone(a.Key), "reason", quoteOrNone(a.Reason)))
 	return c.store.scripts["release"], c.guess.keys(keys, k), c.guess.units(args)

@@ -13,7 +13,7 @@ func unexpected(script string, v []string) error {
 	return fmt.Errorf("redisx: %s.lua answered %q", script, v[0])
 }
 
-func flag(on bool) string {
+func bit(on bool) string {
 	if on {
 		return "1"
 	}

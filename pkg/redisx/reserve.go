@@ -47,7 +47,7 @@ func (c *reserveCall) command() (*script, []string, []any) {
 		k.live(a.Agent.Org, a.Agent.ID), k.revoked, k.epoch, k.opened, k.outbox)
 	args := append(make([]any, 0, 9+len(a.Agent.Ancestors)+3*len(a.Path)+len(a.Slots)), a.Execution,
 		holdBody(a.Fingerprint, a.Agent, a.Settler, a.Amounts, limitsLine(a.Path), slotsLine(a.Slots), a.Extra),
-		a.TTL.Milliseconds(), notAfterMS(a.NotAfter), flag(a.DryRun), len(a.Path), len(a.Slots))
+		a.TTL.Milliseconds(), notAfterMS(a.NotAfter), bit(a.DryRun), len(a.Path), len(a.Slots))
 	args = appendAgents(args, a.Agent)
 	for _, l := range a.Path {
 		keys = append(keys, k.limit(a.Agent.Org, l.LimitID))

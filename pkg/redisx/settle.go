@@ -66,8 +66,8 @@ func (c *settleCall) command() (*script, []string, []any) {
 		given = amountsJSON(a.Actual)
 	}
 	caller := callerID(a.Caller, a.Operator)
-	args := append(make([]any, 0, 15+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, flag(a.Operator), c.keyID,
-		a.Fingerprint, c.guess.holder, c.guess.limits, c.guess.slots, actual, a.Status, dispatched, flag(a.Final),
+	args := append(make([]any, 0, 15+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, bit(a.Operator), c.keyID,
+		a.Fingerprint, c.guess.holder, c.guess.limits, c.guess.slots, actual, a.Status, dispatched, bit(a.Final),
 		request("by", quote(caller), "settle_key", quoteOrNone(a.Key), "status", quoteOrNone(a.Status), "actual", given,
 			"usage", oneLine(a.Usage)))
 	return c.store.scripts["settle"], c.guess.keys(keys, k), c.guess.units(args)

@@ -22,7 +22,7 @@ import (
 
 // Histories by default, and steps in each.
 const (
-	checksDefault = 120
+	checksDefault = 200
 	stepsDefault  = 60
 )
 

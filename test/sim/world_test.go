@@ -81,6 +81,7 @@ type world struct {
 	revs    map[string]int64
 	rules   map[string]map[budget.LimitID]budget.LimitPolicy // pool -> its limits
 	agents  []budget.Agent
+	states  map[string]budget.State
 	known   []string // executions that something was done to
 	last    func(*rapid.T)
 	before  map[budget.LimitID]int64 // what each limit had committed before this step
@@ -100,9 +101,9 @@ var (
 		"root": {limitID("root", "tok"), limitID("root", "usd")},
 	}
 	poolSlots = map[string][]budget.Slot{
-		"team": {{Pool: "team", Pattern: "*", Max: 2}, {Pool: "root", Pattern: "gpt*", Max: 3}},
-		"lab":  {{Pool: "root", Pattern: "gpt*", Max: 3}},
-		"root": {{Pool: "root", Pattern: "gpt*", Max: 3}},
+		"team": {{Pool: "team", Pattern: "*", Max: 1}, {Pool: "root", Pattern: "gpt*", Max: 2}},
+		"lab":  {{Pool: "root", Pattern: "gpt*", Max: 2}},
+		"root": {{Pool: "root", Pattern: "gpt*", Max: 2}},
 	}
 )
 
@@ -112,6 +113,7 @@ func newWorld(rt *rapid.T, s *server) *world {
 		server: s, ctx: context.Background(), org: org, model: budget.NewModel(org), fold: budget.Fold{},
 		nowMS: 1_800_000_000_000, part: s.store.Partition(org), revs: map[string]int64{},
 		rules: map[string]map[budget.LimitID]budget.LimitPolicy{}, before: map[budget.LimitID]int64{},
+		states: map[string]budget.State{},
 	}
 	s.outcomes["histories"]++
 	id := func(name string) string { return org + "-" + name }
@@ -229,9 +231,33 @@ func (w *world) checkRecords(rt *rapid.T) {
 	}
 	batch.Run(w.ctx)
 	for i, execution := range w.known {
-		if got, want := read[i].Record.State, w.model.State(w.nowMS, execution); got != want {
+		got, want := read[i].Record.State, w.model.State(w.nowMS, execution)
+		if got != want {
 			rt.Fatalf("%s: scripts say %q (%v), model %q", execution, got, read[i].Err, want)
 		}
+		if want != w.states[execution] {
+			w.states[execution] = want
+			w.checkRetention(rt, execution)
+		}
+	}
+}
+
+// checkRetention compares how long a record will be kept, just after it has
+// changed its state: later the test's clock and Redis's own have parted.
+func (w *world) checkRetention(rt *rapid.T, execution string) {
+	want, remembered := w.model.Keeps(w.nowMS, execution)
+	if !remembered {
+		return
+	}
+	got, err := w.client.PTTL(w.ctx, w.recordKey(execution)).Result()
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if want == 0 {
+		want = -1 // go-redis's word for no expiry
+	}
+	if got > want || got < want-time.Minute {
+		rt.Fatalf("%s is %s and kept for %s, model %s", execution, w.states[execution], got, want)
 	}
 }
 

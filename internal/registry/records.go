@@ -1,0 +1,102 @@
+package registry
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"tallystick/pkg/budget"
+)
+
+// Errors of reading and writing records.
+var (
+	ErrNotFound = errors.New("registry: not found")
+	ErrExists   = errors.New("registry: exists already")
+	// ErrConflict: somebody else changed the record since it was read.
+	ErrConflict = errors.New("registry: changed meanwhile")
+	// ErrUnavailable: KV is out of reach; a write may or may not have landed.
+	ErrUnavailable = budget.ErrUnavailable
+)
+
+// Structural bounds.
+const (
+	PoolDepthMax  = 8 // pools on a path, root included
+	AgentDepthMax = 5
+)
+
+// Org is a tenant.
+type Org struct {
+	Name      string    `json:"name"`
+	Display   string    `json:"display,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Limit is one limit of a pool; Cap nil is no cap.
+type Limit struct {
+	Unit         string `json:"unit"`
+	Period       string `json:"period"`
+	Cap          *int64 `json:"cap"`
+	Epsilon      int64  `json:"epsilon"`
+	OnOverrun    string `json:"on_overrun"`
+	LateWindowMS int64  `json:"late_window_ms"`
+}
+
+// Slot bounds how many reservations may hold a matching target at once.
+type Slot struct {
+	Pattern string `json:"pattern"`
+	Max     int64  `json:"max"`
+}
+
+// Pool is a pool at one revision. Rev counts the pool's own changes, from 1;
+// it is not the revision of the KV record.
+type Pool struct {
+	Org    string  `json:"org"`
+	Name   string  `json:"name"`
+	Parent string  `json:"parent,omitempty"`
+	Rev    int64   `json:"rev"`
+	Frozen bool    `json:"frozen,omitempty"`
+	Limits []Limit `json:"limits"` // by unit, then period, in byte order
+	Slots  []Slot  `json:"slots,omitempty"`
+}
+
+// Agent is an identity. Everything but the pool, the token and the revocation
+// is set once.
+type Agent struct {
+	Org       string    `json:"org"`
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Pool      string    `json:"pool"`
+	Parent    string    `json:"parent,omitempty"`
+	Root      string    `json:"root"`
+	Depth     int       `json:"depth"`
+	Ancestors []string  `json:"ancestors,omitempty"` // parent first, root last
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+
+	// TokenHash says which token is the agent's; any other has ended, even
+	// where its record is still there.
+	TokenHash string `json:"token_hash"`
+	TokenHint string `json:"token_hint"`
+}
+
+// tokenRecord leads from a token to its agent.
+type tokenRecord struct {
+	Org   string `json:"org"`
+	Agent string `json:"agent"`
+}
+
+// epochRecord is what a partition's epoch is called.
+type epochRecord struct {
+	Epoch string `json:"epoch"`
+}
+
+// poolKey encodes the name: names are free text, KV keys are not.
+func poolKey(org, pool string) string {
+	return org + "." + base64.RawURLEncoding.EncodeToString([]byte(pool))
+}
+
+func agentKey(org, agent string) string { return org + "." + agent }
+
+func epochKey(partition int) string { return fmt.Sprintf("epoch.p%02d", partition) }

@@ -1,0 +1,163 @@
+#!lua
+-- reserve: takes amounts from every limit on a path, and a slot where the
+-- target has one, all or nothing.
+--
+-- Guarantee: a held amount never passes a cap; one record is reservation and
+-- idempotency record at once, so a repeat finds the first answer; the entry
+-- that explains the change is in the outbox before the caller hears of it.
+--
+-- KEYS[1] reservation:{p} seg(execution)   KEYS[2] expiring:{p}
+-- KEYS[3] live:{p} seg(org) seg(agent)     KEYS[4] revoked:{p}
+-- KEYS[5] epoch:{p}                        KEYS[6] opened:{p}
+-- KEYS[7] outbox:{p}                       KEYS[8..] limits, then slots
+-- ARGV[1] execution      ARGV[2] record after its head line (README.md)
+-- ARGV[3] ttl, ms        ARGV[4] latest time of execution, ms; 0 for none
+-- ARGV[5] 1 for a dry run
+-- ARGV[6] number of limits   ARGV[7] number of slots
+-- ARGV[8] number of agents to look up: the caller and its ancestors; then these
+-- then per limit: amount, revision, ceiling or ''; then per slot: its maximum
+--
+-- Outcomes, first that holds: unavailable (fenced) | known, record | invalid |
+-- stale | unavailable (emptied) | denied, reason, index of limit or slot,
+-- detail, figures | unavailable (outbox full) | allowed, deadline ms, figures
+-- of all limits as they were before. A denial is kept for an hour, pool_missing
+-- is not.
+local call, find = redis.call, string.find
+local record_key, expiring_key, live_key, revoked_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local epoch_key, opened_key, outbox_key = KEYS[5], KEYS[6], KEYS[7]
+local execution, body, ttl_ms, not_after, dry_run = ARGV[1], ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] == '1'
+local limit_count, slot_count, agent_count = ARGV[6] + 0, ARGV[7] + 0, ARGV[8] + 0
+local args, limits_at, slots_at = ARGV, 8 + agent_count, 8 + agent_count + 3 * limit_count
+local limit_keys, slot_keys = {unpack(KEYS, 8, 7 + limit_count)}, {unpack(KEYS, 8 + limit_count)}
+
+-- now: Redis's clock, read once per script. Returns milliseconds as a number,
+-- and seconds and microseconds as Redis's own digits, joined by a space. A
+-- time in milliseconds has 13 digits, which ".." still prints exactly.
+local function now()
+  local t = redis.call('TIME')
+  local ms = t[1] * 1000 + t[2] / 1000
+  return ms - ms % 1, t[1] .. ' ' .. t[2]
+end
+-- judge_limit: why one limit refuses an amount, or nil. Returns a reason's
+-- place in the order of precedence and its name; place 0 means that the caller
+-- must ask again. The figures are those of one HMGET: cap, adj, held, spent,
+-- withheld, rev, state, opens, closes.
+local function judge_limit(row, amount, rev, ceiling, now_ms)
+  local limit, spent = row[1] + row[2], row[4] + 0
+  local used = row[3] + spent + row[5] + amount
+  if rev ~= '' and rev ~= row[6] then
+    return 0, 'stale'
+  elseif row[7] ~= 'open' then
+    return row[7] == 'frozen' and 1 or 3, row[7] == 'frozen' and 'frozen' or 'period_closed'
+  elseif row[8] ~= '0' and row[8] + 0 > now_ms or row[9] ~= '0' and row[9] + 0 <= now_ms then
+    return 0, 'stale'
+  elseif not (spent <= limit) then
+    return 4, 'debt'
+  elseif amount > 0 and (not (used <= limit) or ceiling ~= '' and not (used <= ceiling + 0)) then
+    return 6, 'budget_exceeded'
+  end
+end
+-- judge_missing: what a limit without a hash means: Redis was emptied, the
+-- limit vanished, or it is not made yet and the caller must ask again.
+local function judge_missing(limit_key, opened_key, epoch_key)
+  if redis.call('EXISTS', epoch_key) == 0 then
+    return 0, 'unavailable'
+  elseif redis.call('HEXISTS', opened_key, string.match(limit_key, '}(.*)$')) == 0 then
+    return 0, 'stale'
+  end
+  return 2, 'pool_missing'
+end
+-- judge_slots: the first slot that is full, and "holders, first deadline" of
+-- it. Holders past their deadline do not count: slots heal by themselves.
+local function judge_slots(slot_keys, maxima, now_ms)
+  for i, key in ipairs(slot_keys) do
+    local holders = redis.call('ZCOUNT', key, '(' .. now_ms, '+inf')
+    if holders >= tonumber(maxima[i]) then
+      local first = redis.call('ZRANGEBYSCORE', key, '(' .. now_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+      return i, holders .. ' ' .. (first[2] or now_ms) .. ' ' .. now_ms
+    end
+  end
+end
+-- figures: the counters of one HMGET as one word group of a reply.
+local function figures(row)
+  if not row or not row[1] then
+    return '- - - - -'
+  end
+  return row[1] .. ' ' .. row[2] .. ' ' .. row[3] .. ' ' .. row[4] .. ' ' .. row[5]
+end
+
+local gone = call('HMGET', revoked_key, 'fence', unpack(args, 9, limits_at))
+if gone[1] then
+  return {'unavailable', 'fenced'}
+end
+local known = call('GET', record_key)
+if known then
+  return {'known', known}
+end
+local now_ms, now_text = now()
+local rank, reason, index, detail, refusing = 99, nil, 0, '', nil
+local moves, shown = '', ''
+for i = 1, limit_count do
+  local at = limits_at + 3 * (i - 1)
+  local amount = args[at + 1]
+  -- Checked in digits: Lua would let "nan" through every comparison below.
+  if not find(amount, '^[1-9]%d*$') or #amount > 16 or amount + 0 > 9007199254740991 then
+    return {'invalid'}
+  end
+  local row = call('HMGET', limit_keys[i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state', 'opens', 'closes')
+  local place, why
+  if row[1] then
+    place, why = judge_limit(row, amount + 0, args[at + 2], args[at + 3], now_ms)
+  else
+    place, why = judge_missing(limit_keys[i], opened_key, epoch_key)
+  end
+  if place == 0 then
+    return {why}
+  elseif place and place < rank then
+    rank, reason, index, refusing = place, why, i, row
+  end
+  moves = i == 1 and 'h+' .. amount or moves .. ' h+' .. amount
+  shown = i == 1 and figures(row) or shown .. ' ' .. figures(row)
+end
+for i = 2, agent_count + 1 do
+  if gone[i] then
+    rank, reason, index, refusing = 0, 'revoked', 0, nil
+  end
+end
+if not_after > 0 and now_ms > not_after then
+  rank, reason, index, refusing = 0, 'deadline_passed', 0, nil
+end
+if slot_count > 0 and rank > 5 then
+  local full, holders = judge_slots(slot_keys, {unpack(args, slots_at + 1)}, now_ms)
+  if full then
+    reason, index, detail, refusing = 'concurrency_exceeded', full, holders, nil
+  end
+end
+if not reason and call('XLEN', outbox_key) > 500000 then
+  return {'unavailable', 'outbox'}
+end
+local deadline = (now_ms + ttl_ms) .. ''
+local reply = reason and {'denied', reason, tostring(index), detail, figures(refusing)} or {'allowed', deadline, shown}
+if dry_run or reason == 'pool_missing' then
+  return reply
+end
+
+-- writes
+if reason then
+  call('SET', record_key, '1 denied ' .. now_text .. ' ' .. now_ms .. ' ' .. now_ms .. '\n' .. body ..
+    table.concat(reply, '\t', 2) .. '\n', 'PX', 3600000)
+  return reply
+end
+for i = 1, limit_count do
+  call('HINCRBY', limit_keys[i], 'held', args[limits_at + 3 * i - 2])
+end
+for _, slot_key in ipairs(slot_keys) do
+  call('ZREMRANGEBYSCORE', slot_key, '-inf', now_ms)
+  call('ZADD', slot_key, deadline, execution)
+end
+local record = '1 held ' .. now_text .. ' ' .. deadline .. ' 0\n' .. body .. '\n'
+call('SET', record_key, record)
+call('ZADD', expiring_key, deadline, execution)
+call('SADD', live_key, execution)
+call('XADD', outbox_key, '*', 'e', '1 reserved ' .. now_text .. ' ' .. execution .. '\n' .. moves .. '\n\n' .. record)
+return reply
