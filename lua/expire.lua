@@ -69,7 +69,7 @@ local reserved, units = parse_amounts(r.amounts)
 local known = r.state == 'held' and refused_amounts(r, reserved, units)
 local window, moves = 0, {}
 for _, row in ipairs(rows) do
-  window = math.max(window, tonumber(row[8] or '0'))
+  window = math.max(window, tonumber(row[8] or '3600000')) -- a missing limit's is not known: the default
 end
 for i, key in ipairs(limit_keys) do
   local unit, gone = limit_units[i], rows[i].missing

@@ -3,6 +3,7 @@ package allinone
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"tallystick/internal/app"
 	"tallystick/internal/topology"
@@ -28,7 +29,14 @@ func (s *System) servers(ctx context.Context) (topology.Set, error) {
 	}
 	s.closers = append(s.closers, n.Close)
 	s.address.NATSURL = n.URL
-	s.members = roles()
+	for _, m := range roles() {
+		if slices.Contains(s.cfg.Held, m.worker) {
+			s.held = append(s.held, m)
+		} else {
+			s.members = append(s.members, m)
+		}
+	}
+	s.set = set
 	return set, n.Setup(ctx, 1)
 }
 

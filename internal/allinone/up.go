@@ -25,6 +25,9 @@ type UpConfig struct {
 	HTTPAddr   string // "" serves no HTTP
 	Partitions int    // 0: the default; fixed by the first start
 	Log        zerolog.Logger
+	// Held are workers to keep back until LaunchHeld: a benchmark measures
+	// the doors without the ledger's share.
+	Held []string
 }
 
 // Validate returns every problem at once.
@@ -76,6 +79,8 @@ type System struct {
 	log     zerolog.Logger
 	address Address
 	members []*member
+	held    []*member
+	set     topology.Set
 	http    *app.HTTPServer
 	health  *app.Health
 	failed  chan error

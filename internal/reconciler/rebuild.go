@@ -22,26 +22,26 @@ const drainEvery = 50 * time.Millisecond
 // errNotDrained: the ledger still lacks what the outboxes hold.
 var errNotDrained = errors.New("the scribe has not carried what the outboxes hold")
 
-// heal looks for partitions that were emptied: KV knows their epoch and Redis
-// does not. With an empty ledger nothing can be lost, and they are rebuilt at
-// once; else an operator decides.
+// secondLook is how long an installation that is being made may take between
+// writing a partition's epoch to KV and to Redis.
+const secondLook = time.Second
+
+// heal looks for partitions that were emptied. With an empty ledger nothing
+// can be lost, and they are rebuilt at once; else an operator decides.
 func (r *Reconciler) heal(ctx context.Context) error {
-	var emptied []int
-	for p := range r.cfg.Store.Partitions() {
-		known, err := r.cfg.Epochs.Epoch(ctx, p)
-		if err != nil {
-			return err
-		}
-		has, err := r.cfg.Store.Epoch(ctx, p)
-		if err != nil {
-			return err
-		}
-		if known != "" && has == "" {
-			emptied = append(emptied, p)
-		}
+	emptied, err := r.emptied(ctx)
+	if err != nil || len(emptied) == 0 {
+		return err
 	}
-	if len(emptied) == 0 {
-		return nil
+	later := time.NewTimer(secondLook)
+	defer later.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-later.C:
+	}
+	if emptied, err = r.emptied(ctx); err != nil || len(emptied) == 0 {
+		return err
 	}
 	tail, _, err := r.cfg.Ledger.Tail(ctx)
 	if err != nil {
@@ -53,6 +53,25 @@ func (r *Reconciler) heal(ctx context.Context) error {
 	}
 	_, err = r.Rebuild(ctx, emptied)
 	return err
+}
+
+// emptied lists the partitions whose epoch KV knows and Redis does not.
+func (r *Reconciler) emptied(ctx context.Context) ([]int, error) {
+	var emptied []int
+	for p := range r.cfg.Store.Partitions() {
+		known, err := r.cfg.Epochs.Epoch(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		has, err := r.cfg.Store.Epoch(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if known != "" && has == "" {
+			emptied = append(emptied, p)
+		}
+	}
+	return emptied, nil
 }
 
 // Rebuild writes partitions anew from the ledger: fence, drain, fold, write,

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,8 +47,8 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Cache, error) {
 		pools: map[name]versioned[Pool]{}, agents: map[name]versioned[Agent]{}, paths: map[name][]Pool{},
 	}
 	pools, agents := make(chan struct{}), make(chan struct{})
-	c.running.Go(func() { follow(work, dir.pools.kv, pools, c.tookPool) })
-	c.running.Go(func() { follow(work, dir.agents.kv, agents, c.tookAgent) })
+	c.running.Go(func() { follow(work, js.Conn(), dir.pools.kv, pools, c.tookPool) })
+	c.running.Go(func() { follow(work, js.Conn(), dir.agents.kv, agents, c.tookAgent) })
 	for _, ready := range []chan struct{}{pools, agents} {
 		select {
 		case <-ready:
@@ -173,20 +174,11 @@ func (c *Cache) putPool(p Pool, revision uint64) Pool {
 	}
 	c.generation++
 	for k, path := range c.paths {
-		if k.org == p.Org && contains(path, p.Name) {
+		if k.org == p.Org && slices.ContainsFunc(path, func(on Pool) bool { return on.Name == p.Name }) {
 			delete(c.paths, k)
 		}
 	}
 	return p
-}
-
-func contains(path []Pool, pool string) bool {
-	for i := range path {
-		if path[i].Name == pool {
-			return true
-		}
-	}
-	return false
 }
 
 // tookAgent takes an update of the watch. Records that are not readable are
@@ -200,53 +192,5 @@ func (c *Cache) tookAgent(entry jetstream.KeyValueEntry) {
 func (c *Cache) tookPool(entry jetstream.KeyValueEntry) {
 	if p, err := decode[Pool](entry); err == nil {
 		c.putPool(p, entry.Revision())
-	}
-}
-
-// rewatchAfter is the pause before a watch that ended is made again.
-const rewatchAfter = 500 * time.Millisecond
-
-// follow hands every record of a bucket to take, now and after each change,
-// until ctx ends; ready is closed when the first ones are in. A watch survives
-// reconnects by itself; one that ends all the same is made again.
-func follow(ctx context.Context, kv jetstream.KeyValue, ready chan<- struct{}, take func(jetstream.KeyValueEntry)) {
-	pause := time.NewTicker(rewatchAfter)
-	defer pause.Stop()
-	for {
-		_ = watch(ctx, kv, take, func() { // whatever ended it, the answer is to watch again
-			if ready != nil {
-				close(ready)
-				ready = nil
-			}
-		})
-		select {
-		case <-ctx.Done():
-			return
-		case <-pause.C:
-		}
-	}
-}
-
-func watch(ctx context.Context, kv jetstream.KeyValue, take func(jetstream.KeyValueEntry), complete func()) error {
-	// No deletes: nothing is ever deleted from these buckets.
-	w, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return err
-	}
-	defer endWatch(w)
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case entry, open := <-w.Updates():
-			switch {
-			case !open:
-				return ErrUnavailable
-			case entry == nil:
-				complete()
-			default:
-				take(entry)
-			}
-		}
 	}
 }

@@ -70,7 +70,7 @@ func (d *directory) Reload(_ context.Context, _, pool string) error {
 
 // world is one org on a real Redis.
 type world struct {
-	*testing.T
+	testing.TB
 	org, agent string
 	store      *redisx.Store
 	dir        *directory
@@ -81,7 +81,7 @@ type world struct {
 
 // newWorld has pools root > team > leaf and beside, an agent in team with a
 // parent above it.
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	store, err := redisx.New(redisx.Config{Client: testkit.Redis(t)})
 	if err != nil {
@@ -91,7 +91,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		T: t, org: "o" + uuid.NewString()[:12], agent: uuid.Must(uuid.NewV7()).String(), store: store, now: time.Now(),
+		TB: t, org: "o" + uuid.NewString()[:12], agent: uuid.Must(uuid.NewV7()).String(), store: store, now: time.Now(),
 		dir: &directory{agents: map[string]registry.Agent{}, truth: map[string]registry.Pool{}, cached: map[string]registry.Pool{}},
 	}
 	if err := store.SetEpoch(t.Context(), store.Partition(w.org), "test"); err != nil {

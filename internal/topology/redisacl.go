@@ -45,9 +45,13 @@ func redisTable() map[string]redisRight {
 const redisCommon = "+evalsha +script|load +ping +hello +auth +select +time +info +config|get"
 
 // RedisACL are the user lines of Redis's ACL file or configuration, with
-// hashed passwords. The default user is off.
+// hashed passwords.
+//
+// The default user is off, so nobody can be it, but keeps every right: Redis
+// replays its AOF as that user, and a transaction that it may not execute is
+// dropped from the data at the next start with no more than a line in the log.
 func RedisACL(set Set) []string {
-	lines, rights := []string{"user default off"}, redisTable()
+	lines, rights := []string{"user default off resetpass allkeys allchannels +@all"}, redisTable()
 	for _, worker := range Workers() {
 		c, r := set[worker], rights[worker]
 		line := fmt.Sprintf("user %s on #%x resetkeys", c.Redis.User, sha256.Sum256([]byte(c.Redis.Password)))

@@ -52,16 +52,13 @@ type Counter struct {
 	LimitID
 }
 
-// Fold sums the moves of entries into counters. Moves marked Missing are not
-// applied: there were no counters to change.
+// Fold sums the moves of entries into counters. Moves marked Missing count
+// too: they had no counters to land on, and a rebuild makes up for them.
 type Fold map[Counter]Counters
 
 // Apply adds one entry to the fold.
 func (f Fold) Apply(e Entry) {
 	for _, m := range e.Moves {
-		if m.Missing {
-			continue
-		}
 		c := Counter{e.Org, m.LimitID}
 		f[c] = f[c].Plus(m)
 	}

@@ -278,7 +278,7 @@ func TestExpire(t *testing.T) {
 			b.drop(h.Path[0])
 			b.advance(time.Minute)
 			return b.expire(h.Execution)
-		}, "expired", "opened p; record lapsed 30d; entries policy_changed reserved expired"},
+		}, "expired", "expiring +3600000; opened p; record expired 30d; entries policy_changed reserved expired"},
 		{"corrupt", func(b *bench) string {
 			h := b.hold(10, b.pool("p", PolicyLimit{Cap: 100}))
 			b.client.Set(b.Context(), b.store.keysOf(b.org).record(h.Execution), "1 junk", 0)
