@@ -1,10 +1,8 @@
 #!lua
--- extend: moves a reservation's deadline out, and takes more amounts from its
--- own limits where asked.
+-- extend: moves a reservation's deadline out, and takes more amounts from its own limits where asked.
 --
--- Guarantee: the deadline never comes earlier and never passes seven days
--- after the reserve; added amounts go through the checks of reserve. An
--- attempt with amounts is remembered with its answer, denied or not.
+-- Guarantee: the deadline never comes earlier and never passes seven days after the reserve; added amounts
+-- go through the checks of reserve. An attempt with amounts is remembered with its answer, denied or not.
 --
 -- KEYS[1] reservation:{p} seg(execution)   KEYS[2] expiring:{p}
 -- KEYS[3] revoked:{p}                      KEYS[4] epoch:{p}
@@ -19,8 +17,7 @@
 --
 -- Outcomes, first that holds: unavailable | absent | corrupt | known, record |
 -- keys, record | expired | unit_unknown, unit | invalid | attempts | stale |
--- denied, record, reason, index of the limit, '', figures | allowed, record, ms
--- to the deadline, figures of all limits as they were before where amounts were added
+-- denied, record, reason, index of the limit, '', figures | allowed, record, ms to the deadline, figures before
 local record_key, expiring_key, revoked_key, epoch_key, opened_key, outbox_key = unpack(KEYS, 1, 6)
 local execution, org, caller, operator, key_id, fingerprint = unpack(ARGV, 1, 6)
 local guess = {holder = ARGV[7], limits = ARGV[8], slots = ARGV[9]}
@@ -40,6 +37,7 @@ local limit_keys, slot_keys = {unpack(KEYS, 7, 6 + limit_count)}, {unpack(KEYS, 
 --include parse_amounts
 --include may_resolve
 --include find_record
+--include read_limits
 --include any_revoked
 --include added_amounts
 --include move
@@ -50,10 +48,8 @@ end
 local r, outcome = find_record(record_key, epoch_key,
   {org = org, caller = caller, operator = operator, key_id = key_id}, guess)
 local now_ms, now_text = now()
-if not r then
-  return outcome
-elseif r.state == 'tombstone' then
-  return {'known', format_record(r)}
+if not r or r.state == 'tombstone' then
+  return outcome or {'known', format_record(r)}
 elseif r.state ~= 'held' or tonumber(r.deadline) <= now_ms then
   return {'expired'}
 end
@@ -66,12 +62,11 @@ local _, attempt_count = string.gsub(r.attempts, '\n', '')
 if adds and attempt_count >= 16 then
   return {'attempts'}
 end
-local amounts, any_rev, rows, reason, index = {}, {}, {}, nil, 0
+local amounts, any_rev, rows, reason, index, again = {}, {}
 for i, unit in ipairs(limit_units) do
   amounts[i], any_rev[i] = extra[unit] or '0', ''
 end
 if adds then
-  local again
   reason, index, rows, again = judge_path(limit_keys, amounts, any_rev, opened_key, epoch_key, now_ms)
   if again then
     return {reason}
@@ -80,6 +75,11 @@ if adds then
   elseif not reason and redis.call('XLEN', outbox_key) > 500000 then
     return {'unavailable', 'outbox'}
   end
+else
+  rows = read_limits(limit_keys, epoch_key)
+end
+if not rows then
+  return {'unavailable', 'emptied'}
 end
 if not_after > 0 and now_ms > not_after then
   reason, index = 'deadline_passed', 0

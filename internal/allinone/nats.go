@@ -77,7 +77,7 @@ func StartNATS(c NATSConfig) (*NATS, error) {
 	}
 	host, port, _ := c.hostPort()
 	listen := net.JoinHostPort(host, strconv.Itoa(port))
-	text, err := topology.NATSConf(topology.NATSServer{Listen: listen, StoreDir: c.Dir}, c.Set)
+	text, err := topology.NATSConf(topology.NATSServer{Listen: listen, StoreDir: c.Dir, HashPasswords: true}, c.Set)
 	if err != nil {
 		return nil, err
 	}

@@ -168,7 +168,11 @@ func (r *Redis) await(ctx context.Context) error {
 	poll := time.NewTicker(redisPoll)
 	defer poll.Stop()
 	for {
-		err := r.client.Ping(ctx).Err()
+		// Knock first: the client pauses and complains where nobody listens.
+		err := knock(r.client.Options().Addr)
+		if err == nil {
+			err = r.client.Ping(ctx).Err()
+		}
 		if err == nil {
 			return nil
 		}
@@ -287,6 +291,14 @@ func adminClient(network, addr string, user topology.User) *redis.Client {
 		ReadTimeout: redisStopAfter, PoolSize: 1, DisableIdentity: true, PipelinePoolSize: -1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
+}
+
+func knock(addr string) error {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 func freePort() (int, error) {

@@ -26,6 +26,7 @@ type Wire func(ctx context.Context, s *Shell) (Role, error)
 // Main runs one worker as a process and returns its exit code: 0 after a
 // drain, 1 for a failure, 2 for a mistake on the command line.
 func Main(worker string, wire Wire) int {
+	QuietRedis()
 	cfg, err := Load(worker, os.Args[1:], os.Getenv, os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
@@ -97,3 +98,7 @@ func awaitRedis(ctx context.Context, c redis.UniversalClient) error {
 		}
 	}
 }
+
+// QuietRedis stops go-redis from writing lines of its own to stderr: what
+// fails comes back as an error, and is logged once by whoever gets it.
+func QuietRedis() { logging.Disable() }

@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 	"cmd/scribe":     command("internal/scribe"),
 	"cmd/reaper":     command("internal/reaper"),
 	"cmd/reconciler": command("internal/reconciler"),
-	"cmd/registrar":  command("internal/registrar"),
+	"cmd/registrar":  append(command("internal/registrar"), "internal/callout"),
 	"cmd/tallystick": {"internal/cli", "internal/app"},
 
 	// For tests alone.

@@ -14,7 +14,7 @@ type Row struct {
 	P50US   float64 `json:"p50_us,omitempty"`
 	P99US   float64 `json:"p99_us,omitempty"`
 	// CPU time per decision, by process.
-	RedisUS  float64 `json:"redis_cpu_us,omitempty"`
+	StoreUS  float64 `json:"store_cpu_us,omitempty"` // Redis, or what the row names
 	OwnUS    float64 `json:"tallystick_cpu_us,omitempty"`
 	ClientUS float64 `json:"client_cpu_us,omitempty"`
 	Ratio    float64 `json:"ratio_to_raw,omitempty"`
@@ -57,7 +57,7 @@ type window struct {
 	count        int
 	took         time.Duration
 	p50, p99     time.Duration
-	redis        time.Duration
+	store        time.Duration
 	own, client  time.Duration
 	allowed      int
 	failed       int
@@ -83,7 +83,7 @@ func rowOf(group, name string, clients int, windows []window) Row {
 	r.Rate = of(func(w window) float64 { return float64(w.count) / w.took.Seconds() })
 	r.P50US = of(func(w window) float64 { return micros(w.p50) })
 	r.P99US = of(func(w window) float64 { return micros(w.p99) })
-	r.RedisUS = each(func(w window) time.Duration { return w.redis })
+	r.StoreUS = each(func(w window) time.Duration { return w.store })
 	r.OwnUS = each(func(w window) time.Duration { return w.own })
 	r.ClientUS = each(func(w window) time.Duration { return w.client })
 	return r

@@ -16,11 +16,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/app"
 	"tallystick/pkg/events"
 )
 
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdout, stderr *os.File) int {
+	app.QuietRedis()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return Run(ctx, args, os.Getenv, stdout, stderr)

@@ -159,7 +159,7 @@ func (e *environment) showAnswer(body []byte) error {
 	many("returned", a.Returned)
 	many("overrun", a.Overrun)
 	if a.CostUnknown {
-		t.row("note", "the cost is unknown; the reservation was charged")
+		t.row("note", "a cost is unknown; what was reserved of it was charged")
 	}
 	if a.PoolMissing {
 		t.row("note", "a pool's counters are missing; the ledger has the effect")

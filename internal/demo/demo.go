@@ -131,19 +131,17 @@ func (s *story) mark(kept bool) string {
 
 // table ends the story.
 func (s *story) table() error {
-	width := [2]int{len("promise"), len("what happened")}
-	broken := 0
+	width, broken := len("promise"), 0
 	for _, r := range s.rows {
-		width[0] = max(width[0], len([]rune(r.promise)))
-		width[1] = max(width[1], len([]rune(r.seen)))
+		width = max(width, len(r.promise))
 		if !r.kept {
 			broken++
 		}
 	}
 	s.say("")
-	s.say("%s", s.paint(bold, fmt.Sprintf("   %-*s  %-*s", width[0], "promise", width[1], "what happened")))
+	s.say("%s", s.paint(bold, fmt.Sprintf("   %-*s  %s", width, "promise", "what happened")))
 	for _, r := range s.rows {
-		s.say(" %s %-*s  %-*s", s.mark(r.kept), width[0], r.promise, width[1], r.seen)
+		s.say(" %s %-*s  %s", s.mark(r.kept), width, r.promise, r.seen)
 	}
 	s.say("")
 	if broken > 0 {

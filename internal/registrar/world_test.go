@@ -154,7 +154,7 @@ func (w *world) reserve(agent, key string, limit budget.Limit, n int64) budget.D
 	b := w.store.Batch()
 	p := b.Reserve(redisx.ReserveArgs{
 		Agent: budget.Agent{Org: w.org, ID: agent, Ancestors: a.Ancestors}, Execution: redisx.ExecutionID(w.org, agent, "reserve", key),
-		Key: key, Fingerprint: "f", Limits: []budget.Limit{limit}, Amounts: budget.Amounts{"tokens": n}, TTL: time.Minute,
+		Fingerprint: "f", Path: []budget.Limit{limit}, Amounts: budget.Amounts{"tokens": n}, TTL: time.Minute,
 	})
 	b.Run(w.t.Context())
 	must(w.t, p.Err)

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -201,7 +202,9 @@ func TestOutOfReachIsUnavailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.nats.Stop()
-	if _, _, err := w.dir.Pool(t.Context(), org, "p"); !errors.Is(err, registry.ErrUnavailable) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, _, err := w.dir.Pool(ctx, org, "p"); !errors.Is(err, registry.ErrUnavailable) {
 		t.Errorf("read: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/registry"
 	"tallystick/internal/worker"
+	"tallystick/pkg/budget"
 	"tallystick/pkg/events"
 	"tallystick/pkg/redisx"
 )
@@ -56,15 +57,14 @@ func (j *chargeJob) queue(ctx context.Context, b *redisx.Batch) error {
 	if err != nil {
 		return err
 	}
-	if j.path, err = j.h.path(ctx, a, j.q.Pool); err != nil {
-		return err
-	}
-	limits := limitsOf(j.path)
-	if err := checkUnits(limits, j.q.Actual); err != nil {
-		return err
+	execution := redisx.ExecutionID(j.r.Org, j.r.Agent, events.VerbCharge, j.r.Key)
+	limits, err := j.limits(ctx, a)
+	if err != nil {
+		j.pending = b.Replay(j.r.Org, execution, j.q.Fingerprint(), unreachable(err))
+		return nil
 	}
 	args := redisx.ChargeArgs{
-		Agent: caller, Execution: redisx.ExecutionID(j.r.Org, j.r.Agent, events.VerbCharge, j.r.Key), Fingerprint: j.q.Fingerprint(),
+		Agent: caller, Execution: execution, Fingerprint: j.q.Fingerprint(),
 		Amounts: j.q.Actual, Path: limits, Incurred: j.incurred, NotAfter: j.r.Deadline,
 		Extra: redisx.Extra{Key: j.r.Key, OnBehalfOf: text(j.q.OnBehalfOf), Purpose: text(j.q.Purpose), Trace: j.r.Trace, Labels: j.q.Labels},
 	}
@@ -73,6 +73,15 @@ func (j *chargeJob) queue(ctx context.Context, b *redisx.Batch) error {
 	}
 	j.pending = b.Charge(args)
 	return nil
+}
+
+// limits are what the charge is booked to, or why it cannot be.
+func (j *chargeJob) limits(ctx context.Context, a registry.Agent) (limits []budget.Limit, err error) {
+	if j.path, err = j.h.path(ctx, a, j.q.Pool); err != nil {
+		return nil, err
+	}
+	limits = limitsOf(j.path)
+	return limits, checkUnits(limits, j.q.Actual)
 }
 
 func (j *chargeJob) pools() []string { return poolNames(j.path) }

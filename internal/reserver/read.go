@@ -166,6 +166,7 @@ func shown(id string, r *redisx.Record) events.ReservationAnswer {
 	case budget.StateSettled, budget.StateLateSettled, budget.StateReleased, budget.StateLapsed:
 		a.ResolvedAt = r.Till
 	}
+	a.Charged, a.Returned = r.Resolved()
 	return a
 }
 

@@ -48,18 +48,13 @@ func (j *reserveJob) queue(ctx context.Context, b *redisx.Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := j.h.settlerExists(ctx, j.r.Org, j.q.Settler); err != nil {
+	limits, err := j.limits(ctx, a)
+	if err != nil && j.dryRun {
 		return err
 	}
-	if j.path, err = j.h.path(ctx, a, j.q.Pool); err != nil {
-		return err
-	}
-	limits := limitsOf(j.path)
-	if err := checkUnits(limits, j.q.Amounts); err != nil {
-		return err
-	}
-	if err := addCeilings(limits, j.path[0].Name, j.q.Ceilings); err != nil {
-		return err
+	if err != nil {
+		j.pending = b.Replay(j.r.Org, j.execution(), j.q.Fingerprint(), unreachable(err))
+		return nil
 	}
 	args := redisx.ReserveArgs{
 		Agent: caller, Settler: text(j.q.Settler), Amounts: j.q.Amounts, TTL: budget.TTLDefault,
@@ -73,11 +68,30 @@ func (j *reserveJob) queue(ctx context.Context, b *redisx.Batch) error {
 		args.TTL = time.Duration(*j.q.TTLMS) * time.Millisecond
 	}
 	if !j.dryRun {
-		args.Execution = redisx.ExecutionID(j.r.Org, j.r.Agent, events.VerbReserve, j.r.Key)
+		args.Execution = j.execution()
 		args.Fingerprint = j.q.Fingerprint()
 	}
 	j.pending = b.Reserve(args)
 	return nil
+}
+
+func (j *reserveJob) execution() string {
+	return redisx.ExecutionID(j.r.Org, j.r.Agent, events.VerbReserve, j.r.Key)
+}
+
+// limits are what the request is charged to, or why it cannot be.
+func (j *reserveJob) limits(ctx context.Context, a registry.Agent) (limits []budget.Limit, err error) {
+	if err := j.h.settlerExists(ctx, j.r.Org, j.q.Settler); err != nil {
+		return nil, err
+	}
+	if j.path, err = j.h.path(ctx, a, j.q.Pool); err != nil {
+		return nil, err
+	}
+	limits = limitsOf(j.path)
+	if err := checkUnits(limits, j.q.Amounts); err != nil {
+		return nil, err
+	}
+	return limits, addCeilings(limits, j.path[0].Name, j.q.Ceilings)
 }
 
 // settlerExists: a settler that is not there would be found out only when

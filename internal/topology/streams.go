@@ -62,7 +62,7 @@ func consumers(replicas int) map[string][]jetstream.ConsumerConfig {
 	commands := func(name string, verbs ...string) jetstream.ConsumerConfig {
 		c := jetstream.ConsumerConfig{
 			Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1,
-			MaxAckPending: 8192, Replicas: replicas, DeliverPolicy: jetstream.DeliverAllPolicy,
+			MaxAckPending: 65536, Replicas: replicas, DeliverPolicy: jetstream.DeliverAllPolicy,
 		}
 		for _, verb := range verbs {
 			c.FilterSubjects = append(c.FilterSubjects, events.Command("*", "*", verb))

@@ -96,4 +96,6 @@ const (
 	ResolvedKept  = 24 * time.Hour
 	DenialKept    = time.Hour
 	UnsettledKept = 30 * 24 * time.Hour
+
+	LateWindowDefault = time.Hour
 )

@@ -66,8 +66,8 @@ func (m *Model) Extend(nowMS int64, c ExtendCall) (Decision, []Entry, error) {
 		ExpiresAt: time.UnixMilli(r.deadlineMS).UTC(),
 		ExpiresIn: time.Duration(r.deadlineMS-nowMS) * time.Millisecond,
 	}
-	if adds { // a heartbeat reads no limit
-		d.Pools = m.rows(r.path)
+	d.Pools = m.rows(r.path)
+	if adds {
 		r.attempts[key] = attempt{c.Fingerprint, d}
 	}
 	return d, []Entry{m.entry(nowMS, KindExtended, c.Execution, r.holder.ID, moves)}, nil

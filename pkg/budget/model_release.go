@@ -102,13 +102,15 @@ func (m *Model) Expire(nowMS int64, execution string) []Entry {
 	return []Entry{m.entry(nowMS, KindExpired, execution, r.holder.ID, moves)}
 }
 
-// lateWindowMS is the longest window of the reservation's limits. One whose
-// limits are all gone has none: there are no counters to withhold from.
+// lateWindowMS is the longest window of the reservation's limits. What a
+// limit that is gone said is not known: it counts with the default.
 func (m *Model) lateWindowMS(r *modelRecord) int64 {
 	window := int64(0)
 	for _, id := range r.path {
 		if l := m.limit(id); l != nil {
 			window = max(window, l.LateWindowMS)
+		} else {
+			window = max(window, LateWindowDefault.Milliseconds())
 		}
 	}
 	return window

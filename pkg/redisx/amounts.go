@@ -51,6 +51,28 @@ func (r Record) settled() (resolution, error) {
 	return out, nil
 }
 
+// Resolved is what a record's resolution charged and gave back; both are nil
+// while it is held or withheld. A refused overrun that expired is charged.
+func (r Record) Resolved() (charged, returned budget.Amounts) {
+	switch r.State {
+	case budget.StateSettled, budget.StateLateSettled:
+		if res, err := r.settled(); err == nil {
+			return res.charged, res.returned
+		}
+	case budget.StateReleased:
+		return nil, r.released()
+	case budget.StateLapsed:
+		return nil, r.Amounts
+	case budget.StateExpired:
+		if len(r.Resolution) == 3 && r.Resolution[2] != "" {
+			if known, err := parseAmounts(r.Resolution[2]); err == nil {
+				return known, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
 // released is what a release gave back.
 func (r Record) released() budget.Amounts {
 	if len(r.Resolution) == 5 && r.Resolution[0] == "release" {

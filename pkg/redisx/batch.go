@@ -30,6 +30,7 @@ type Batch struct {
 	store *Store
 	calls []call
 	reads []readCall
+	after []func() // what else to do with the records that were read
 }
 
 // Batch starts an empty batch. A batch is used once, by one goroutine.
@@ -42,6 +43,9 @@ func (b *Batch) Run(ctx context.Context) {
 	defer cancel()
 	if len(b.reads) > 0 {
 		b.read(ctx)
+		for _, done := range b.after {
+			done()
+		}
 	}
 	pending := b.calls
 	for round := 0; len(pending) > 0; round++ {

@@ -103,13 +103,11 @@ func (c *extendCall) allowed(r Record, v []string) error {
 	d := &c.Decision
 	d.Outcome, d.Reservation, d.Amounts = budget.Allowed, c.args.Execution, r.Amounts
 	d.ExpiresAt, d.ExpiresIn = r.ExpiresAt, time.Duration(left)*time.Millisecond
-	if v[3] != "" {
-		path := make([]budget.Limit, len(r.Limits))
-		for i, id := range r.Limits {
-			path[i].LimitID = id
-		}
-		d.Pools, err = rowsAfter(path, v[3], func(row *budget.PoolRow) { row.Held += c.args.Add[row.Unit] })
+	path := make([]budget.Limit, len(r.Limits))
+	for i, id := range r.Limits {
+		path[i].LimitID = id
 	}
+	d.Pools, err = rowsAfter(path, v[3], func(row *budget.PoolRow) { row.Held += c.args.Add[row.Unit] })
 	return err
 }
 

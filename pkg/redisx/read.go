@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,28 +19,30 @@ func (b *Batch) Record(org, execution string) *PendingRecord {
 
 // RecordIn is Record where only the partition is known.
 func (b *Batch) RecordIn(partition int, execution string) *PendingRecord {
-	p := &PendingRecord{}
-	b.reads = append(b.reads, readCall{p, b.store.partitions[partition].record(execution)})
+	p, k := &PendingRecord{}, &b.store.partitions[partition]
+	b.reads = append(b.reads, readCall{p, k.record(execution), k.epoch})
 	return p
 }
 
 type readCall struct {
 	*PendingRecord
-	key string
+	key, epoch string
 }
 
-// read fetches the records of a batch in one pipeline of GETs.
+// read fetches the records of a batch in one pipeline of GETs. A record that
+// is not there was never there, unless the epoch is gone too: then Redis was
+// emptied, and nobody knows.
 func (b *Batch) read(ctx context.Context) {
 	pipe := b.store.client.Pipeline()
-	sent := make([]*redis.StringCmd, len(b.reads))
+	sent, epochs := make([]*redis.StringCmd, len(b.reads)), make([]*redis.IntCmd, len(b.reads))
 	for i, r := range b.reads {
-		sent[i] = pipe.Get(ctx, r.key)
+		sent[i], epochs[i] = pipe.Get(ctx, r.key), pipe.Exists(ctx, r.epoch)
 	}
 	_, _ = pipe.Exec(ctx) // each command carries its own error
 	for i, r := range b.reads {
 		text, err := sent[i].Result()
-		if errors.Is(err, redis.Nil) {
-			r.Err = budget.ErrNotFound
+		if errors.Is(err, redis.Nil) && epochs[i].Err() == nil {
+			r.Err = absent(epochs[i].Val())
 		} else if err != nil {
 			r.Err = redisError(err)
 		} else {
@@ -48,11 +51,28 @@ func (b *Batch) read(ctx context.Context) {
 	}
 }
 
+func absent(epochs int64) error {
+	if epochs == 0 {
+		return fmt.Errorf("%w: emptied", budget.ErrUnavailable)
+	}
+	return budget.ErrNotFound
+}
+
 // Live lists the executions an agent holds, in byte order.
 func (s *Store) Live(ctx context.Context, org, agent string) ([]string, error) {
-	ids, err := s.client.SMembers(ctx, s.keysOf(org).live(org, agent)).Result()
+	k := s.keysOf(org)
+	ids, err := s.client.SMembers(ctx, k.live(org, agent)).Result()
 	if err != nil {
 		return nil, redisError(err)
+	}
+	if len(ids) == 0 {
+		epochs, err := s.client.Exists(ctx, k.epoch).Result()
+		if err != nil {
+			return nil, redisError(err)
+		}
+		if err := absent(epochs); !errors.Is(err, budget.ErrNotFound) {
+			return nil, err
+		}
 	}
 	slices.Sort(ids)
 	return ids, nil

@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -140,4 +141,24 @@ func (r Record) conflict() error {
 		return budget.ErrNotFound
 	}
 	return budget.ErrAlreadyExpired
+}
+
+// Replay adds the look-up of what was answered under a key before, for a
+// request that could not be executed today: a pool may have got a limit since.
+// Where there is no answer yet, otherwise is the error.
+func (b *Batch) Replay(org, execution, fingerprint string, otherwise error) *Pending {
+	p, found := &Pending{}, b.Record(org, execution)
+	b.after = append(b.after, func() {
+		switch {
+		case errors.Is(found.Err, budget.ErrNotFound):
+			p.Err = otherwise
+		case found.Err != nil:
+			p.Err = found.Err
+		case found.Record.State != budget.StateTombstone && found.Record.Fingerprint != fingerprint:
+			p.Err = budget.ErrKeyReused
+		default:
+			p.Decision, p.Err = found.Record.replay(execution)
+		}
+	})
+	return p
 }

@@ -61,14 +61,15 @@ func rowsAfter(path []budget.Limit, text string, wrote func(*budget.PoolRow)) ([
 	}
 	rows := make([]budget.PoolRow, 0, len(path))
 	for i, l := range path {
+		if words[5*i] == "-" {
+			continue // its hash is gone: there is nothing to show
+		}
 		c, err := figures(words[5*i:])
 		if err != nil {
 			return nil, err
 		}
 		row := budget.PoolRow{LimitID: l.LimitID, Counters: c}
-		if words[5*i] != "-" {
-			wrote(&row)
-		}
+		wrote(&row)
 		rows = append(rows, row)
 	}
 	return rows, nil

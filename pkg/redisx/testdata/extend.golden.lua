@@ -1,10 +1,8 @@
 #!lua
--- extend: moves a reservation's deadline out, and takes more amounts from its
--- own limits where asked.
+-- extend: moves a reservation's deadline out, and takes more amounts from its own limits where asked.
 --
--- Guarantee: the deadline never comes earlier and never passes seven days
--- after the reserve; added amounts go through the checks of reserve. An
--- attempt with amounts is remembered with its answer, denied or not.
+-- Guarantee: the deadline never comes earlier and never passes seven days after the reserve; added amounts
+-- go through the checks of reserve. An attempt with amounts is remembered with its answer, denied or not.
 --
 -- KEYS[1] reservation:{p} seg(execution)   KEYS[2] expiring:{p}
 -- KEYS[3] revoked:{p}                      KEYS[4] epoch:{p}
@@ -19,8 +17,7 @@
 --
 -- Outcomes, first that holds: unavailable | absent | corrupt | known, record |
 -- keys, record | expired | unit_unknown, unit | invalid | attempts | stale |
--- denied, record, reason, index of the limit, '', figures | allowed, record, ms
--- to the deadline, figures of all limits as they were before where amounts were added
+-- denied, record, reason, index of the limit, '', figures | allowed, record, ms to the deadline, figures before
 local record_key, expiring_key, revoked_key, epoch_key, opened_key, outbox_key = unpack(KEYS, 1, 6)
 local execution, org, caller, operator, key_id, fingerprint = unpack(ARGV, 1, 6)
 local guess = {holder = ARGV[7], limits = ARGV[8], slots = ARGV[9]}
@@ -178,6 +175,22 @@ local function find_record(record_key, epoch_key, who, guess)
   end
   return r
 end
+-- read_limits: the figures of a reservation's limits, missing where the hash
+-- is gone. Returns nil where one is gone and so is the epoch: then Redis was
+-- emptied, and nothing may be resolved until it is rebuilt.
+local function read_limits(limit_keys, epoch_key)
+  local rows, missing = {}, false
+  for i, key in ipairs(limit_keys) do
+    local row = redis.call('HMGET', key, 'cap', 'adj', 'held', 'spent', 'withheld', 'epsilon', 'on_overrun', 'late_window')
+    row.missing = not row[1]
+    missing = missing or row.missing
+    rows[i] = row
+  end
+  if missing and redis.call('EXISTS', epoch_key) == 0 then
+    return nil
+  end
+  return rows, missing
+end
 -- any_revoked: whether the holder of a record, one of its ancestors or the
 -- caller (a named settler may be somebody else) is revoked.
 local function any_revoked(revoked_key, r, caller)
@@ -236,10 +249,8 @@ end
 local r, outcome = find_record(record_key, epoch_key,
   {org = org, caller = caller, operator = operator, key_id = key_id}, guess)
 local now_ms, now_text = now()
-if not r then
-  return outcome
-elseif r.state == 'tombstone' then
-  return {'known', format_record(r)}
+if not r or r.state == 'tombstone' then
+  return outcome or {'known', format_record(r)}
 elseif r.state ~= 'held' or tonumber(r.deadline) <= now_ms then
   return {'expired'}
 end
@@ -252,12 +263,11 @@ local _, attempt_count = string.gsub(r.attempts, '\n', '')
 if adds and attempt_count >= 16 then
   return {'attempts'}
 end
-local amounts, any_rev, rows, reason, index = {}, {}, {}, nil, 0
+local amounts, any_rev, rows, reason, index, again = {}, {}
 for i, unit in ipairs(limit_units) do
   amounts[i], any_rev[i] = extra[unit] or '0', ''
 end
 if adds then
-  local again
   reason, index, rows, again = judge_path(limit_keys, amounts, any_rev, opened_key, epoch_key, now_ms)
   if again then
     return {reason}
@@ -266,6 +276,11 @@ if adds then
   elseif not reason and redis.call('XLEN', outbox_key) > 500000 then
     return {'unavailable', 'outbox'}
   end
+else
+  rows = read_limits(limit_keys, epoch_key)
+end
+if not rows then
+  return {'unavailable', 'emptied'}
 end
 if not_after > 0 and now_ms > not_after then
   reason, index = 'deadline_passed', 0

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// run is one run under way.
+type run struct {
+	cfg    Config
+	report Report
+	redis  *redisServer // of everything that needs Redis alone
+	start  time.Time
+	scaled []Finding // of the last section
+}
+
+// Run measures and returns the table. What is not installed is a row that
+// says so.
+func Run(ctx context.Context, cfg Config) (_ Report, err error) {
+	if err := cfg.Validate(); err != nil {
+		return Report{}, err
+	}
+	b := &run{cfg: cfg, start: time.Now()}
+	b.report = Report{
+		StartedAt: b.start.UTC(), CPUs: runtime.NumCPU(), LoadBefore: loadAverage(),
+		Window: cfg.Window, Windows: cfg.Windows,
+	}
+	b.redis, err = startRedis(ctx, filepath.Join(cfg.Dir, "raw"))
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, b.stopRedis()) }()
+	if b.report.Redis, err = info(ctx, b.redis.client, "server", "redis_version"); err != nil {
+		return Report{}, err
+	}
+	for _, s := range b.sections() {
+		if err := s.measure(ctx); err != nil {
+			return b.report, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	b.finish()
+	return b.report, nil
+}
+
+func (b *run) stopRedis() error {
+	if b.redis == nil {
+		return nil
+	}
+	r := b.redis
+	b.redis = nil
+	return r.close()
+}
+
+type section struct {
+	name    string
+	measure func(context.Context) error
+}
+
+func (b *run) sections() []section {
+	all := []section{{SectionRaw, b.raw}, {"one round trip", b.roundTrips}}
+	if b.cfg.Clients > 0 || b.cfg.Door != "" {
+		return append(all, section{SectionDoors, b.oneLoad})
+	}
+	for _, s := range []section{{SectionHand, b.hand}, {SectionScale, b.scale}, {SectionDoors, b.doors}} {
+		if b.cfg.has(s.name) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// say tells the person who waits.
+func (b *run) say(format string, args ...any) {
+	fmt.Fprintf(b.cfg.Progress, "%6.1fs  %s\n", time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// add puts a row into the table and says what it found.
+func (b *run) add(r Row) {
+	if raw := b.report.row(rowRaw, b.rawClients()); raw != nil && r.Ratio == 0 && r.Group != groupScale {
+		r.Ratio = ratio(r.Rate, raw.Rate)
+	} else if r.Name == rowRaw {
+		r.Ratio = 1
+	}
+	b.report.Rows = append(b.report.Rows, r)
+	name := r.Name
+	if r.Clients > 0 {
+		name += fmt.Sprintf(", %d clients", r.Clients)
+	}
+	switch {
+	case r.Rate > 0:
+		b.say("%s: %s: %.0f/s", r.Group, name, r.Rate)
+	case r.P50US > 0:
+		b.say("%s: %s: p50 %.0f µs", r.Group, name, r.P50US)
+	default:
+		b.say("%s: %s: %s", r.Group, name, r.Note)
+	}
+}
+
+func (b *run) rawClients() int {
+	for _, r := range b.report.Rows {
+		if r.Name == rowRaw {
+			return r.Clients
+		}
+	}
+	return 0
+}
+
+func (b *run) find(what string, value float64, unit, goal string) {
+	if value > 0 {
+		b.report.Findings = append(b.report.Findings, Finding{what, value, unit, goal})
+	}
+}
+
+func (b *run) finish() {
+	b.report.Took, b.report.LoadAfter = time.Since(b.start), loadAverage()
+	rate := func(name string, clients int) float64 {
+		if r := b.report.row(name, clients); r != nil {
+			return r.Rate
+		}
+		return 0
+	}
+	p50 := func(name string, clients int) float64 {
+		if r := b.report.row(name, clients); r != nil {
+			return r.P50US
+		}
+		return 0
+	}
+	raw := rate(rowRaw, b.rawClients())
+	b.find("reserve.lua against the bare script", ratio(raw, rate(rowBare, b.rawClients())), "×", "≥ 0.45")
+	b.find("direct door, 512 clients, scribe paused, against raw", ratio(rate(rowDirectPaused, clientsMax), raw), "×", "≥ 0.70")
+	b.find("direct door, 512 clients, with the ledger written, against raw", ratio(rate(rowDirect, clientsMax), raw), "×", "≥ 0.50")
+	b.find("durable door, 512 clients, everything on disk", rate(rowDurable, clientsMax), "/s", "≥ 15,000")
+	b.find("direct door, one client, against one EVALSHA by unix socket, p50", ratio(p50(rowDirectPaused, 1), p50(rowTripUnix, 1)), "×", "≤ 3")
+	b.find("direct door, one client, against one EVALSHA by TCP, p50", ratio(p50(rowDirectPaused, 1), p50(rowTripTCP, 1)), "×", "≤ 3")
+	b.report.Findings = append(b.report.Findings, b.scaled...)
+}
