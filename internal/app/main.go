@@ -38,6 +38,8 @@ func Main(worker string, wire Wire) int {
 	log := NewLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second signal finds the default handler and ends the process at once.
+	context.AfterFunc(ctx, stop)
 	if err := run(ctx, cfg, wire, log); err != nil {
 		log.Error().Str(logWorker, worker).Err(err).Msg("stopped")
 		return 1

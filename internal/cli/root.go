@@ -25,6 +25,8 @@ func Main(args []string, stdout, stderr *os.File) int {
 	app.QuietRedis()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second signal finds the default handler and ends the process at once.
+	context.AfterFunc(ctx, stop)
 	return Run(ctx, args, os.Getenv, stdout, stderr)
 }
 
@@ -113,7 +115,7 @@ NATS JetStream explains every unit.`,
 			root.AddCommand(c)
 		}
 	}
-	add("system", e.upCommand(), e.demoCommand(), e.credentialsCommand(), e.setupCommand(), e.doctorCommand(), e.versionCommand(), e.errorsCommand())
+	add("system", e.upCommand(), e.demoCommand(), e.benchCommand(), e.credentialsCommand(), e.setupCommand(), e.doctorCommand(), e.versionCommand(), e.errorsCommand())
 	add("operator", e.orgCommand(), e.poolCommand(), e.agentCommand())
 	add("agent", e.reserveCommand(), e.settleCommand(), e.releaseCommand(), e.extendCommand(), e.chargeCommand(), e.balanceCommand(), e.reservationCommand(), e.whoamiCommand())
 	add("audit", e.ledgerCommand(), e.reconcileCommand(), e.rebuildCommand())

@@ -84,9 +84,7 @@ func (e *environment) up(ctx context.Context, cfg allinone.UpConfig) error {
 		err = sys.Wait(ctx)
 	}
 	e.note("draining")
-	stopped := make(chan error, 1)
-	go func() { stopped <- sys.Stop() }()
-	return errors.Join(err, <-stopped)
+	return errors.Join(err, sys.Stop())
 }
 
 func (e *environment) demoCommand() *cobra.Command {

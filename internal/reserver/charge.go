@@ -95,5 +95,5 @@ func (j *chargeJob) answer() (worker.Answer, error) {
 	if d.Denial != nil {
 		a.Denial = denial(d.Denial)
 	}
-	return worker.Answer{Body: a.Append(make([]byte, 0, answerBytes)), Replayed: d.Replayed, Denied: d.Denial != nil}, nil
+	return worker.Answer{Body: a.Append(make([]byte, 0, answerBytes)), Replayed: d.Replayed, Denied: reason(d)}, nil
 }

@@ -128,7 +128,15 @@ func allowedOrDenied(d *budget.Decision, labels map[string]string) worker.Answer
 			a.ExpiresInMS = &ms
 		}
 	}
-	return worker.Answer{Body: a.Append(make([]byte, 0, answerBytes)), Replayed: d.Replayed, Denied: d.Denial != nil}
+	return worker.Answer{Body: a.Append(make([]byte, 0, answerBytes)), Replayed: d.Replayed, Denied: reason(d)}
+}
+
+// reason is why a decision is a denial, or nothing.
+func reason(d *budget.Decision) events.Reason {
+	if d.Denial == nil {
+		return ""
+	}
+	return events.Reason(d.Denial.Reason)
 }
 
 func rows(pools []budget.PoolRow) []events.PoolRow {

@@ -83,14 +83,14 @@ func TestDenialsAndCeilings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, body := w.do("reserve", "big", `{"amounts":{"tokens":1001,"calls":1},"labels":{"a":"b"}}`)
-	equal(t, "denied", a.Denied, true)
+	equal(t, "denied", a.Denied, events.ReasonBudgetExceeded)
 	equal(t, "why", words(body["outcome"], body["reason"], body["pool"], body["unit"], body["requested"], body["cap"], body["remaining"]), "denied budget_exceeded team tokens 1001 1000 1000")
 	equal(t, "labels", body["labels"].(map[string]any)["a"], any("b"))
 	again, _ := w.do("reserve", "big", `{"amounts":{"tokens":1001,"calls":1},"labels":{"a":"b"}}`)
-	equal(t, "stable", words(again.Replayed, again.Denied), "true true")
+	equal(t, "stable", words(again.Replayed, again.Denied), "true budget_exceeded")
 
 	a, body = w.do("reserve", "ceiling", `{"amounts":{"tokens":20,"calls":1},"ceilings":{"tokens":19}}`)
-	equal(t, "ceiling", words(a.Denied, body["reason"], body["pool"]), "true budget_exceeded team")
+	equal(t, "ceiling", words(a.Denied, body["reason"], body["pool"]), "budget_exceeded budget_exceeded team")
 	if _, body = w.do("reserve", "loose", `{"amounts":{"tokens":20,"calls":1},"ceilings":{"tokens":100000}}`); body["outcome"] != "allowed" {
 		t.Errorf("a ceiling above the cap: %v", body)
 	}
@@ -204,7 +204,7 @@ func TestExtend(t *testing.T) {
 	if a, _ = w.do("extend", "e3", `{"key":"r","add":{"ms":5}}`); a.Code != "unit_unknown" {
 		t.Errorf("unknown unit: %s", a.Body)
 	}
-	if a, body = w.do("extend", "e4", `{"key":"r","add":{"tokens":500}}`); body["reason"] != "budget_exceeded" || !a.Denied {
+	if a, body = w.do("extend", "e4", `{"key":"r","add":{"tokens":500}}`); body["reason"] != "budget_exceeded" || a.Denied == "" {
 		t.Errorf("too much: %s", a.Body)
 	}
 }
@@ -217,7 +217,7 @@ func TestCharge(t *testing.T) {
 		t.Errorf("answer %s", a.Body)
 	}
 	equal(t, "spent", w.counter("team", "tokens", "spent"), 7)
-	if a, body = w.do("charge", "c2", `{"actual":{"tokens":5000,"calls":1}}`); body["outcome"] != "denied" || !a.Denied {
+	if a, body = w.do("charge", "c2", `{"actual":{"tokens":5000,"calls":1}}`); body["outcome"] != "denied" || a.Denied == "" {
 		t.Errorf("above the cap: %s", a.Body)
 	}
 	r := w.request("charge", "c3", `{"actual":{"tokens":5000,"calls":1},"incurred":true}`)

@@ -63,7 +63,11 @@ func (j *settleJob) answer() (worker.Answer, error) {
 }
 
 func answer(d *budget.Decision, body []byte) worker.Answer {
-	return worker.Answer{Body: body, Replayed: d.Replayed, Denied: d.Denial != nil}
+	a := worker.Answer{Body: body, Replayed: d.Replayed}
+	if d.Denial != nil {
+		a.Denied = events.Reason(d.Denial.Reason)
+	}
+	return a
 }
 
 // releaseJob gives a reservation back.

@@ -174,7 +174,7 @@ func TestRefusedOverrun(t *testing.T) {
 	w.reserve("r", 100)
 	a, body := w.do("settle", "s", `{"key":"r","actual":{"tokens":101}}`)
 	equal(t, "refused", words(body["outcome"], body["reason"], tokens(body, "authorised"), tokens(body, "actual"), tokens(body, "epsilon")), "denied overrun 100 101 0")
-	equal(t, "denied", a.Denied, true)
+	equal(t, "denied", a.Denied, events.ReasonOverrun)
 }
 
 func TestRelease(t *testing.T) {

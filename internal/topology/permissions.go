@@ -113,9 +113,9 @@ func brokerRights(worker string) Rights {
 	case Setup:
 		return Rights{Publish: []string{"$JS.API.>"}, DenyPublish: setupNever(), Subscribe: []string{"_INBOX.setup.>"}}
 	case Reserver:
-		add(intake(events.ConsumerReserver), readBuckets(), []string{events.AllEvents})
+		add(intake(events.ConsumerReserver), readBuckets(structure()...), []string{events.AllEvents})
 	case Settler:
-		add(intake(events.ConsumerSettler), readBuckets(), []string{events.AllEvents},
+		add(intake(events.ConsumerSettler), readBuckets(structure()...), []string{events.AllEvents},
 			// Nobody else empties COMMANDS behind the acknowledgements.
 			[]string{"$JS.API.STREAM.PURGE.COMMANDS", "$JS.API.CONSUMER.INFO.COMMANDS.reserver"})
 	case Scribe:
@@ -123,10 +123,10 @@ func brokerRights(worker string) Rights {
 	case Reaper:
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
-		add(readLedger(), browse(events.StreamLedger), readBuckets(), writeBucket(events.BucketMeta), []string{events.AllEvents})
+		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta), writeBucket(events.BucketMeta), []string{events.AllEvents})
 		r.DenyPublish = notOthers(events.StreamLedger, events.ConsumerExpiries)
 	case Registrar:
-		add(readBuckets(), readLedger(), []string{events.AllEvents})
+		add(readBuckets(Buckets()...), readLedger(), []string{events.AllEvents})
 		for _, bucket := range Buckets() {
 			add(writeBucket(bucket))
 		}
@@ -189,10 +189,20 @@ func readLedger() []string {
 	return []string{"$JS.API.STREAM.INFO." + events.StreamLedger, "$JS.API.STREAM.MSG.GET." + events.StreamLedger}
 }
 
-func readBuckets() []string {
+// structure is what a decision needs to know; token hashes are not part of it.
+func structure() []string {
+	return []string{events.BucketOrgs, events.BucketPools, events.BucketAgents}
+}
+
+// readBuckets: follow what is named; the rest can be opened and not read.
+func readBuckets(names ...string) []string {
 	var out []string
 	for _, bucket := range Buckets() {
 		stream := "KV_" + bucket
+		if !slices.Contains(names, bucket) {
+			out = append(out, "$JS.API.STREAM.INFO."+stream)
+			continue
+		}
 		out = append(out, browse(stream)...)
 		out = append(out, "$JS.API.STREAM.MSG.GET."+stream)
 	}

@@ -61,8 +61,9 @@ func (w *Worker) try(ctx context.Context, reqs []*Request) (answers []Answer, ba
 	now := w.cfg.Now()
 	w.cfg.Metrics.batch(reqs, answers, now.Sub(start))
 	for i := range answers {
-		if answers[i].Denied {
+		if reason := answers[i].Denied; reason != "" {
 			w.throttle.denied(reqs[i].who, now)
+			w.denials.add(reqs[i].Org, reqs[i].Agent, reason)
 		}
 	}
 	return answers, nil

@@ -176,3 +176,36 @@ func TestCommandsArePurged(t *testing.T) {
 		t.Errorf("purged too far: %+v", s)
 	}
 }
+
+// TestDenialsAreTold: a minute's denials of an agent and reason are one event.
+func TestDenialsAreTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	cfg := r.config(each(func(*Request) Answer {
+		return Answer{Body: []byte(`{"outcome":"denied"}`), Denied: events.ReasonBudgetExceeded}
+	}))
+	cfg.DenialsEvery = 50 * time.Millisecond
+	told := make(chan *nats.Msg, 64)
+	if _, err := r.js.Conn().ChanSubscribe(events.AllEvents, told); err != nil {
+		t.Fatal(err)
+	}
+	r.run(cfg)
+	const asked = 5
+	for i := range asked {
+		r.rpc(events.VerbReserve, keyN(i))
+	}
+	counted, deadline := int64(0), time.After(waitMax)
+	for counted < asked {
+		select {
+		case m := <-told:
+			e, err := events.ParseEvent(m.Data)
+			d, ok := e.(events.Denials)
+			if err != nil || !ok || d.Agent != r.agent || d.Reason != events.ReasonBudgetExceeded {
+				t.Fatalf("event %s: %v", m.Data, err)
+			}
+			counted += d.Count
+		case <-deadline:
+			t.Fatalf("%d of %d denials were told", counted, asked)
+		}
+	}
+}

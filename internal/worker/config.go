@@ -47,6 +47,7 @@ type Config struct {
 	DrainTimeout   time.Duration // for each step of a drain; default 10 s
 	FloorEvery     time.Duration // how often the consumer's floor is read; default 200 ms
 	PurgeEvery     time.Duration // default 10 s
+	DenialsEvery   time.Duration // how often denials are told; default 1 min
 
 	Now     func() time.Time // default time.Now
 	Metrics *Metrics         // default: a fresh one, unregistered
@@ -99,6 +100,7 @@ func (c Config) withDefaults() Config {
 	orTime(&c.DrainTimeout, 10*time.Second)
 	orTime(&c.FloorEvery, 200*time.Millisecond)
 	orTime(&c.PurgeEvery, 10*time.Second)
+	orTime(&c.DenialsEvery, time.Minute)
 	if c.Stream == "" {
 		c.Stream = events.StreamCommands
 	}

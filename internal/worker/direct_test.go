@@ -208,7 +208,9 @@ func TestQueueFull(t *testing.T) {
 func TestDeniedAgentsAreThrottled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	cfg := r.config(each(func(q *Request) Answer { return Answer{Body: []byte(`{"outcome":"denied"}`), Denied: true} }))
+	cfg := r.config(each(func(q *Request) Answer {
+		return Answer{Body: []byte(`{"outcome":"denied"}`), Denied: events.ReasonBudgetExceeded}
+	}))
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())
 	cfg.Now = func() time.Time { return time.UnixMilli(now.Load()) }

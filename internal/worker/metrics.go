@@ -88,7 +88,7 @@ func (m *Metrics) batch(reqs []*Request, answers []Answer, took time.Duration) {
 			switch a := &answers[i]; {
 			case a.Code != "":
 				m.answers.WithLabelValues(door, a.Code).Inc()
-			case a.Denied:
+			case a.Denied != "":
 				denied++
 			case a.Retry == 0:
 				ok++

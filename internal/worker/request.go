@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"time"
+
+	"tallystick/pkg/events"
 )
 
 // Door tells where a request came in.
@@ -50,8 +52,8 @@ type Request struct {
 // Answer is what a Handler makes of one Request.
 type Answer struct {
 	Body     []byte
-	Replayed bool // given before: Tally-Replayed
-	Denied   bool // a denial: counts towards the throttle
+	Replayed bool          // given before: Tally-Replayed
+	Denied   events.Reason // of a denial: counts towards the throttle and the denials event
 
 	// Code and Message are set when Body is an error.
 	Code, Message string

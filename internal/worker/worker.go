@@ -28,6 +28,8 @@ type Worker struct {
 	direct   *admission
 	backlog  *backlog
 	throttle *throttle
+	denials  *denials
+	instance string // tells the events of two workers of a role apart
 
 	started chan struct{}
 	lost    chan error // the consumer is gone for good
@@ -46,9 +48,9 @@ func New(cfg Config) (*Worker, error) {
 		commands: newQueue[*delivery](cfg.ConsumeMax, cfg.QueueMaxBytes),
 		direct:   newAdmission(cfg.AgentMax),
 		backlog:  newBacklog(cfg.AgentMax),
-		throttle: newThrottle(),
-		started:  make(chan struct{}),
-		lost:     make(chan error, 1),
+		throttle: newThrottle(), denials: newDenials(cfg.Now()), instance: incident(),
+		started: make(chan struct{}),
+		lost:    make(chan error, 1),
 	}, nil
 }
 
@@ -97,6 +99,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			intakes.Go(func() { w.runIntake(work) })
 		}
 		loops.Go(func() { w.followFloor(ctx, consumer) })
+		loops.Go(func() { w.tellDenials(ctx) })
 		if len(w.cfg.PurgeConsumers) > 0 {
 			loops.Go(func() { w.purgeCommands(ctx) })
 		}
