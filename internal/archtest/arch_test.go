@@ -32,6 +32,8 @@ var (
 	}
 	role  = slices.Concat(pkgs, plumbing, []string{zerolog, prom, uuids})
 	shell = slices.Concat(role, []string{natsGo, goRedis})
+
+	command = []string{"internal/app", "internal/wiring"}
 )
 
 // mayImport is the architecture, floor by floor; arrows point downwards only.
@@ -62,29 +64,27 @@ var mayImport = map[string][]string{
 
 	// Shells: what a process needs around its role.
 	"internal/app":      slices.Concat(shell, []string{"internal/callout"}),
-	"internal/allinone": slices.Concat(shell, roles, []string{"internal/app", "internal/callout", natsSrv, natsJWT, nkeys}),
+	"internal/allinone": slices.Concat(shell, []string{"internal/app", "internal/wiring", natsSrv, natsJWT, nkeys}),
 	"internal/cli": slices.Concat(shell, []string{
 		"internal/app", "internal/allinone", "internal/bench", "internal/demo", cobra, natsJWT, nkeys,
 	}),
 	"internal/demo":  slices.Concat(shell, []string{"internal/app", "internal/allinone", "internal/reconciler"}),
 	"internal/bench": slices.Concat(shell, roles, []string{"internal/app", "internal/allinone", "lua"}),
 
-	// Processes: wiring only.
-	"cmd/reserver":   command("internal/reserver"),
-	"cmd/settler":    command("internal/settler"),
-	"cmd/scribe":     command("internal/scribe"),
-	"cmd/reaper":     command("internal/reaper"),
-	"cmd/reconciler": command("internal/reconciler"),
-	"cmd/registrar":  append(command("internal/registrar"), "internal/callout"),
+	"internal/wiring": slices.Concat(plumbing, roles, []string{"internal/app", "internal/callout"}),
+
+	// Processes: one line of wiring each.
+	"cmd/reserver":   command,
+	"cmd/settler":    command,
+	"cmd/scribe":     command,
+	"cmd/reaper":     command,
+	"cmd/reconciler": command,
+	"cmd/registrar":  command,
 	"cmd/tallystick": {"internal/cli", "internal/app"},
 
 	// For tests alone.
 	"internal/testkit":  slices.Concat(shell, []string{natsSrv, natsJWT, nkeys}),
 	"internal/archtest": {},
-}
-
-func command(role string) []string {
-	return slices.Concat([]string{role, "internal/app", "pkg/redisx"}, plumbing)
 }
 
 // testOnly modules never ship.

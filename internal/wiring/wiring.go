@@ -1,0 +1,114 @@
+// Package wiring makes each role from a connected process shell. A worker that
+// runs alone and the same worker inside `tallystick up` are wired here, once.
+package wiring
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"tallystick/internal/app"
+	"tallystick/internal/callout"
+	"tallystick/internal/ledger"
+	"tallystick/internal/reaper"
+	"tallystick/internal/reconciler"
+	"tallystick/internal/registrar"
+	"tallystick/internal/registry"
+	"tallystick/internal/reserver"
+	"tallystick/internal/scribe"
+	"tallystick/internal/settler"
+	"tallystick/internal/topology"
+	"tallystick/internal/worker"
+)
+
+// Scribe wires the role that carries entries to the ledger.
+func Scribe(ctx context.Context, s *app.Shell) (app.Role, error) {
+	l, err := ledger.Open(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	cfg := scribe.Config{Store: s.Store, Ledger: l, Log: s.Log}
+	if s.Config.DataDir != "" { // without one the anchor is in Redis alone
+		cfg.AnchorPath = filepath.Join(s.Config.DataDir, "scribe.anchor")
+	}
+	return scribe.New(cfg)
+}
+
+// Reaper wires the role that ends what is overdue.
+func Reaper(ctx context.Context, s *app.Shell) (app.Role, error) {
+	l, err := ledger.Open(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	return reaper.New(reaper.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Log: s.Log})
+}
+
+// Reconciler wires the role that compares, verifies and rebuilds, with its verbs for operators.
+func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
+	l, err := ledger.Open(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	epochs, err := registry.OpenDirectory(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	r, err := reconciler.New(reconciler.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Reconciler, Conn: s.Admin, Verbs: r.Verbs(), Timeout: reconciler.AdminTimeout, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	return app.Together{r, verbs}, nil
+}
+
+// Reserver wires the role that reserves, extends and charges.
+func Reserver(ctx context.Context, s *app.Shell) (app.Role, error) {
+	cache, err := registry.Open(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	s.OnClose(cache.Close)
+	return reserver.New(reserver.Config{
+		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, Log: s.Log}, Store: s.Store, Registry: cache, Log: s.Log,
+	})
+}
+
+// Settler wires the role that settles and releases, for agents and operators.
+func Settler(ctx context.Context, s *app.Shell) (app.Role, error) {
+	cache, err := registry.Open(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	s.OnClose(cache.Close)
+	return settler.New(settler.Config{
+		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, Log: s.Log}, Admin: worker.AdminConfig{Conn: s.Admin, Log: s.Log},
+		Store: s.Store, Registry: cache, Log: s.Log,
+	})
+}
+
+// Registrar wires the role that owns structure and identity, with its verbs for operators and the auth callout.
+func Registrar(ctx context.Context, s *app.Shell) (app.Role, error) {
+	if s.Credentials.Callout == nil {
+		return nil, errors.New("the registrar's credentials hold no callout key")
+	}
+	directory, err := registry.OpenDirectory(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	r, err := registrar.New(registrar.Config{Store: s.Store, Directory: directory, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	door, err := callout.New(callout.Config{Conn: s.Auth, Keys: *s.Credentials.Callout, Tokens: directory, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Registrar, Conn: s.Admin, Verbs: r.Verbs(), Timeout: registrar.AdminTimeout, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	return app.Together{r, door, verbs}, nil
+}
