@@ -15,7 +15,8 @@ type run struct {
 	report Report
 	redis  *redisServer // of everything that needs Redis alone
 	start  time.Time
-	scaled []Finding // of the last section
+	raws   rawRuns
+	scaled []Finding // of the section scale
 }
 
 // Run measures and returns the table. What is not installed is a row that
@@ -33,7 +34,7 @@ func Run(ctx context.Context, cfg Config) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = errors.Join(err, b.stopRedis()) }()
+	defer func() { err = errors.Join(err, b.redis.close()) }()
 	if b.report.Redis, err = info(ctx, b.redis.client, "server", "redis_version"); err != nil {
 		return Report{}, err
 	}
@@ -44,15 +45,6 @@ func Run(ctx context.Context, cfg Config) (_ Report, err error) {
 	}
 	b.finish()
 	return b.report, nil
-}
-
-func (b *run) stopRedis() error {
-	if b.redis == nil {
-		return nil
-	}
-	r := b.redis
-	b.redis = nil
-	return r.close()
 }
 
 type section struct {
@@ -80,33 +72,16 @@ func (b *run) say(format string, args ...any) {
 
 // add puts a row into the table and says what it found.
 func (b *run) add(r Row) {
-	if raw := b.report.row(rowRaw, b.rawClients()); raw != nil && r.Ratio == 0 && r.Group != groupScale {
-		r.Ratio = ratio(r.Rate, raw.Rate)
-	} else if r.Name == rowRaw {
-		r.Ratio = 1
-	}
 	b.report.Rows = append(b.report.Rows, r)
 	name := r.Name
 	if r.Clients > 0 {
 		name += fmt.Sprintf(", %d clients", r.Clients)
 	}
-	switch {
-	case r.Rate > 0:
+	if r.Rate > 0 {
 		b.say("%s: %s: %.0f/s", r.Group, name, r.Rate)
-	case r.P50US > 0:
-		b.say("%s: %s: p50 %.0f µs", r.Group, name, r.P50US)
-	default:
+	} else {
 		b.say("%s: %s: %s", r.Group, name, r.Note)
 	}
-}
-
-func (b *run) rawClients() int {
-	for _, r := range b.report.Rows {
-		if r.Name == rowRaw {
-			return r.Clients
-		}
-	}
-	return 0
 }
 
 func (b *run) find(what string, value float64, unit, goal string) {
@@ -115,22 +90,25 @@ func (b *run) find(what string, value float64, unit, goal string) {
 	}
 }
 
+// finish compares the rows with the raw script, over all its windows.
 func (b *run) finish() {
 	b.report.Took, b.report.LoadAfter = time.Since(b.start), loadAverage()
-	rate := func(name string, clients int) float64 {
-		if r := b.report.row(name, clients); r != nil {
-			return r.Rate
+	raws := b.rawRows()
+	for i := range b.report.Rows {
+		r := &b.report.Rows[i]
+		for _, again := range raws {
+			if r.Name == again.Name {
+				*r = again
+			}
 		}
-		return 0
-	}
-	p50 := func(name string, clients int) float64 {
-		if r := b.report.row(name, clients); r != nil {
-			return r.P50US
+		if r.Group != groupScale {
+			r.Ratio = ratio(r.Rate, raws[0].Rate)
 		}
-		return 0
 	}
-	raw := rate(rowRaw, b.rawClients())
-	b.find("reserve.lua against the bare script", ratio(raw, rate(rowBare, b.rawClients())), "×", "≥ 0.45")
+	rate := func(name string, clients int) float64 { return b.report.row(name, clients).Rate }
+	p50 := func(name string, clients int) float64 { return b.report.row(name, clients).P50US }
+	raw := raws[0].Rate
+	b.find("reserve.lua against the bare script", ratio(raw, raws[1].Rate), "×", "≥ 0.45")
 	b.find("direct door, 512 clients, scribe paused, against raw", ratio(rate(rowDirectPaused, clientsMax), raw), "×", "≥ 0.70")
 	b.find("direct door, 512 clients, with the ledger written, against raw", ratio(rate(rowDirect, clientsMax), raw), "×", "≥ 0.50")
 	b.find("durable door, 512 clients, everything on disk", rate(rowDurable, clientsMax), "/s", "≥ 15,000")

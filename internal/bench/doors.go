@@ -32,10 +32,6 @@ func sizes() []int { return []int{1, 64, clientsMax} }
 // doors measures the whole system: first without the scribe, so that only the
 // decision is seen; then the scribe on what has gathered; then everything.
 func (b *run) doors(ctx context.Context) error {
-	// What measured Redis alone would take memory and time from what follows.
-	if err := b.stopRedis(); err != nil {
-		return err
-	}
 	if err := b.on(ctx, "paused", b.pausedDoors, topology.Scribe); err != nil {
 		return err
 	}
@@ -88,6 +84,9 @@ func (b *run) pausedDoors(ctx context.Context, s *system) error {
 		r := rowOf(groupDoors, rowDirectPaused, clients, windows)
 		r.Note = failures(windows)
 		b.add(r)
+		if err := b.rawAgain(ctx); err != nil {
+			return err
+		}
 	}
 	return b.scribe(ctx, s)
 }
@@ -183,8 +182,10 @@ func (b *run) sustained(ctx context.Context, s *system, name string, spec loadSp
 	r := rowOf(groupDoors, name, spec.Clients, windows)
 	r.Note = joinNotes(fmt.Sprintf("ledger %.0f entries/s, %d behind at the end", ratio(float64(appended), inWindow.Seconds()), behind), failures(windows))
 	b.add(r)
-	_, err = b.drain(ctx, s)
-	return err
+	if _, err := b.drain(ctx, s); err != nil {
+		return err
+	}
+	return b.rawAgain(ctx)
 }
 
 // doorRace is the race for the last of the money, at the direct door.
@@ -197,17 +198,16 @@ func (b *run) doorRace(ctx context.Context, s *system) error {
 	if err != nil {
 		return err
 	}
-	if r := b.report.row(rowDirect, handClients); r != nil {
-		r.Note = joinNotes(raceNote(race), r.Note)
+	for i := range b.report.Rows {
+		if r := &b.report.Rows[i]; r.Name == rowDirect && r.Clients == handClients {
+			r.Note = joinNotes(raceNote(race), r.Note)
+		}
 	}
 	return nil
 }
 
 // oneLoad is what was asked for instead of the full table.
 func (b *run) oneLoad(ctx context.Context) error {
-	if err := b.stopRedis(); err != nil {
-		return err
-	}
 	spec, name := loadSpec{Kind: loadDirect, Clients: handClients}, rowDirect
 	if b.cfg.Door == DoorDurable {
 		spec.Kind, name = loadDurable, rowDurable

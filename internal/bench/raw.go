@@ -40,49 +40,75 @@ var pipelines = [...][2]int{{8, 64}, {4, 128}, {2, 256}} //nolint:gochecknogloba
 // randomKeys is the largest range redis-benchmark draws from.
 const randomKeys = "2147483647"
 
+// rawRuns are the windows of the two scripts, taken again between the other
+// rows: what the machine does meanwhile hits both sides of a ratio.
+type rawRuns struct {
+	probe    *prober
+	commands [2]redisx.Command // reserve.lua, bare
+	windows  [2][]window
+}
+
 // raw measures the scripts through redis-benchmark.
 func (b *run) raw(ctx context.Context) error {
 	tool, err := findTool(exec.LookPath)
 	if err != nil {
 		return err
 	}
-	probe := &prober{run: b, tool: tool}
-	// Twelve digits of each execution are redis-benchmark's; the rest is fixed.
+	b.raws.probe = &prober{run: b, tool: tool}
+	if b.raws.commands, err = b.rawCommands(ctx); err != nil {
+		return err
+	}
+	if err := b.raws.probe.choose(ctx, b.raws.commands[0]); err != nil {
+		return err
+	}
+	for range b.cfg.Windows {
+		if err := b.rawAgain(ctx); err != nil {
+			return err
+		}
+	}
+	for _, r := range b.rawRows() {
+		b.add(r)
+	}
+	return nil
+}
+
+// rawCommands are the calls to repeat. Twelve digits of each execution are
+// redis-benchmark's; the rest is fixed.
+func (b *run) rawCommands(ctx context.Context) (out [2]redisx.Command, err error) {
 	const random = "0198f3b2-7c1d-8e2f-9a3b-__rand_int__"
-	reserve := b.redis.command("00000000-0001-0001-0000-__rand_int__")
+	const key = "00000000-0001-0001-0000-__rand_int__"
+	reserve, id := b.redis.command(key), b.redis.reserve(key, 0).Execution
 	for _, list := range [][]string{reserve.Keys, reserve.Args} {
-		id := b.redis.reserve("00000000-0001-0001-0000-__rand_int__", 0).Execution
 		for i := range list {
 			list[i] = strings.ReplaceAll(list[i], id, random)
 		}
 	}
 	sha, err := b.redis.client.ScriptLoad(ctx, bareScript).Result()
-	if err != nil {
-		return err
-	}
-	bare := redisx.Command{
+	return [2]redisx.Command{reserve, {
 		SHA: sha, Keys: []string{"bp:" + b.redis.agent.Org + ":" + benchPool, "reservation:" + random},
 		Args: []string{strconv.Itoa(benchAmount), strconv.FormatInt(unlimited, 10), b.redis.agent.ID, "600"},
-	}
-	if err := probe.choose(ctx, reserve); err != nil {
-		return err
-	}
-	// Taken in turns, so that a slow minute hits both.
-	var of [2][]window
-	for range b.cfg.Windows {
-		for i, c := range []redisx.Command{reserve, bare} {
-			w, err := probe.window(ctx, c, b.cfg.Window)
-			if err != nil {
-				return err
-			}
-			of[i] = append(of[i], w)
+	}}, err
+}
+
+// rawAgain measures one more window of each script.
+func (b *run) rawAgain(ctx context.Context) error {
+	for i, c := range b.raws.commands {
+		w, err := b.raws.probe.window(ctx, c, b.cfg.Window)
+		if err != nil {
+			return err
 		}
+		b.raws.windows[i] = append(b.raws.windows[i], w)
 	}
-	r := rowOf("raw Redis", rowRaw, probe.connections*probe.depth, of[0])
-	r.Note = fmt.Sprintf("redis-benchmark -c %d -P %d", probe.connections, probe.depth)
-	b.add(r)
-	b.add(rowOf("raw Redis", rowBare, probe.connections*probe.depth, of[1]))
-	return nil
+	return b.redis.reset(ctx)
+}
+
+func (b *run) rawRows() (rows [2]Row) {
+	p := b.raws.probe
+	for i, name := range []string{rowRaw, rowBare} {
+		rows[i] = rowOf("raw Redis", name, p.connections*p.depth, b.raws.windows[i])
+		rows[i].Note = fmt.Sprintf("redis-benchmark -c %d -P %d, %d windows", p.connections, p.depth, len(b.raws.windows[i]))
+	}
+	return rows
 }
 
 func findTool(look func(string) (string, error)) (string, error) {
@@ -136,7 +162,6 @@ func (p *prober) requests(ctx context.Context, c redisx.Command, n int) (window,
 	if err := p.run.redis.reset(ctx); err != nil {
 		return window{}, err
 	}
-	// FLUSHALL keeps scripts, but reset loads only ours.
 	before, err := redisCPU(ctx, p.run.redis.client)
 	if err != nil {
 		return window{}, err

@@ -43,13 +43,14 @@ type Report struct {
 	Findings   []Finding     `json:"findings"`
 }
 
-func (r *Report) row(name string, clients int) *Row {
-	for i := range r.Rows {
-		if r.Rows[i].Name == name && r.Rows[i].Clients == clients {
-			return &r.Rows[i]
+// row is a copy of a row; empty where it was not measured.
+func (r *Report) row(name string, clients int) Row {
+	for _, row := range r.Rows {
+		if row.Name == name && row.Clients == clients {
+			return row
 		}
 	}
-	return nil
+	return Row{}
 }
 
 // window is one measurement.

@@ -168,7 +168,7 @@ func (b *run) atSize(ctx context.Context, n int) (cpu [2]float64, err error) {
 		turns = append(turns, w)
 	}
 	name := fmt.Sprintf("with %d outstanding", n)
-	reserve, turn := rowOf(groupScale, "reserve, pipelined, "+name, 1, reserves), rowOf(groupScale, "reaper, "+name, 1, turns)
+	reserve, turn := rowOf(groupScale, "reserve, pipelined, "+name, 0, reserves), rowOf(groupScale, "reaper, "+name, 0, turns)
 	turn.Note = fmt.Sprintf("expiries; p50 and p99 are of one turn of %d", scaleTurn)
 	reserve.Note = fmt.Sprintf("p50 and p99 are of one pipeline of %d", scaleBatch)
 	b.add(reserve)
