@@ -9,6 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// requestTimeout is for one answer; machines may be busy.
+const requestTimeout = 10 * time.Second
+
 func (a *agent) subject(door, last string) string {
 	return "tally.v1." + a.Org + "." + a.Agent + "." + door + "." + last
 }
@@ -28,7 +31,7 @@ func (a *agent) message(door, verb, key string, body any) *nats.Msg {
 
 // ask is one request at the direct door.
 func (a *agent) ask(verb, key string, body any) (object, error) {
-	reply, err := a.nc.RequestMsg(a.message("rpc", verb, key, body), 5*time.Second)
+	reply, err := a.nc.RequestMsg(a.message("rpc", verb, key, body), requestTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +57,7 @@ func (a *agent) command(verb, key string, body any) *nats.Subscription {
 	if err != nil {
 		a.Fatal(err)
 	}
-	reply, err := a.nc.RequestMsg(a.message("cmd", verb, key, body), 5*time.Second)
+	reply, err := a.nc.RequestMsg(a.message("cmd", verb, key, body), requestTimeout)
 	if err != nil {
 		a.Fatalf("cmd %s: %v", verb, err)
 	}
