@@ -73,7 +73,7 @@ fmt: $(TOOLS)/gofumpt ## format the Go code
 	$(TOOLS)/gofumpt -w cmd internal lua pkg test
 
 bench: deps build ## the table of the README: raw Redis, both doors, the ledger, one run
-	bin/tallystick bench
+	bin/tallystick bench $(BENCHFLAGS)
 
 bench-once: deps ## each benchmark once, so that none rots
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m -p 1 ./...

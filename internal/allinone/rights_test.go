@@ -224,8 +224,15 @@ func TestRedisRightsEnd(t *testing.T) {
 		}
 		c := redis.NewClient(opt)
 		for _, command := range [][]any{
-			{"FLUSHALL"}, {"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}, {"SHUTDOWN"}, {"ACL", "LIST"}, {"KEYS", "*"},
-			{"EVAL", "return 1", "0"}, {"SCRIPT", "FLUSH"}, {"GET", "elsewhere"}, {"REPLICAOF", "NO", "ONE"},
+			{"FLUSHALL"},
+			{"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"},
+			{"SHUTDOWN"},
+			{"ACL", "LIST"},
+			{"KEYS", "*"},
+			{"EVAL", "return 1", "0"},
+			{"SCRIPT", "FLUSH"},
+			{"GET", "elsewhere"},
+			{"REPLICAOF", "NO", "ONE"},
 		} {
 			if err := c.Do(within(t), command...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {
 				t.Errorf("%s: %v: %v", worker, command, err)

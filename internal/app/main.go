@@ -59,6 +59,7 @@ func run(ctx context.Context, cfg Config, wire Wire, log zerolog.Logger) (err er
 		return fmt.Errorf("%s holds the credentials of %q, not of %q", cfg.CredentialsPath, creds.Worker, cfg.Worker)
 	}
 	s, err := Connect(ctx, cfg, creds, log)
+	//lint:ignore SA5001 what a failed Connect has opened is closed too
 	defer s.Close()
 	if err != nil {
 		return err

@@ -107,11 +107,16 @@ func (b *run) finish() {
 	}
 	rate := func(name string, clients int) float64 { return b.report.row(name, clients).Rate }
 	p50 := func(name string, clients int) float64 { return b.report.row(name, clients).P50US }
+	// What the ledger does not keep up with is borrowed, not sustained.
+	kept := func(name string) float64 {
+		r := b.report.row(name, clientsMax)
+		return min(r.Rate, r.Ledger)
+	}
 	raw := raws[0].Rate
 	b.find("reserve.lua against the bare script", ratio(raw, raws[1].Rate), "×", "≥ 0.45")
 	b.find("direct door, 512 clients, scribe paused, against raw", ratio(rate(rowDirectPaused, clientsMax), raw), "×", "≥ 0.70")
-	b.find("direct door, 512 clients, with the ledger written, against raw", ratio(rate(rowDirect, clientsMax), raw), "×", "≥ 0.50")
-	b.find("durable door, 512 clients, everything on disk", rate(rowDurable, clientsMax), "/s", "≥ 15,000")
+	b.find("direct door, 512 clients, as far as the ledger keeps up, against raw", ratio(kept(rowDirect), raw), "×", "≥ 0.50")
+	b.find("durable door, 512 clients, everything on disk, as far as the ledger keeps up", kept(rowDurable), "/s", "≥ 15,000")
 	b.find("direct door, one client, against one EVALSHA by unix socket, p50", ratio(p50(rowDirectPaused, 1), p50(rowTripUnix, 1)), "×", "≤ 3")
 	b.find("direct door, one client, against one EVALSHA by TCP, p50", ratio(p50(rowDirectPaused, 1), p50(rowTripTCP, 1)), "×", "≤ 3")
 	b.report.Findings = append(b.report.Findings, b.scaled...)

@@ -180,7 +180,8 @@ func (b *run) sustained(ctx context.Context, s *system, name string, spec loadSp
 		return err
 	}
 	r := rowOf(groupDoors, name, spec.Clients, windows)
-	r.Note = joinNotes(fmt.Sprintf("ledger %.0f entries/s, %d behind at the end", ratio(float64(appended), inWindow.Seconds()), behind), failures(windows))
+	r.Ledger = ratio(float64(appended), inWindow.Seconds())
+	r.Note = joinNotes(fmt.Sprintf("ledger %.0f entries/s, %d behind at the end", r.Ledger, behind), failures(windows))
 	b.add(r)
 	if _, err := b.drain(ctx, s); err != nil {
 		return err

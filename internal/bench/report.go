@@ -18,7 +18,9 @@ type Row struct {
 	OwnUS    float64 `json:"tallystick_cpu_us,omitempty"`
 	ClientUS float64 `json:"client_cpu_us,omitempty"`
 	Ratio    float64 `json:"ratio_to_raw,omitempty"`
-	Note     string  `json:"note,omitempty"`
+	// Ledger is how many entries a second reached the ledger meanwhile.
+	Ledger float64 `json:"ledger_per_second,omitempty"`
+	Note   string  `json:"note,omitempty"`
 }
 
 // Finding is one figure that is compared with a goal.

@@ -122,8 +122,12 @@ func TestSlotsByLongestPattern(t *testing.T) {
 	w.pool("slots", "team", map[string]int64{"tokens": 500}, registry.Slot{Pattern: "*", Max: 100}, registry.Slot{Pattern: "openai/*", Max: 1}, registry.Slot{Pattern: "openai/gpt-5", Max: 2})
 	body := `{"amounts":{"tokens":1,"calls":1},"pool":"slots","target":"%s"}`
 	for _, tc := range []struct{ target, outcome string }{
-		{"openai/gpt-5", "allowed"}, {"openai/gpt-5", "allowed"}, {"openai/gpt-5", "denied"},
-		{"openai/invented", "allowed"}, {"openai/another", "denied"}, {"other", "allowed"},
+		{"openai/gpt-5", "allowed"},
+		{"openai/gpt-5", "allowed"},
+		{"openai/gpt-5", "denied"},
+		{"openai/invented", "allowed"},
+		{"openai/another", "denied"},
+		{"other", "allowed"},
 	} {
 		_, b := w.do("reserve", w.fresh(), fmt.Sprintf(body, tc.target))
 		equal(t, tc.target, b["outcome"], any(tc.outcome))
@@ -142,9 +146,20 @@ func TestMatches(t *testing.T) {
 		pattern, target string
 		want            bool
 	}{
-		{"*", "", true}, {"*", "a/b", true}, {"a", "a", true}, {"a", "ab", false}, {"a*", "ab", true}, {"*b", "ab", true},
-		{"a*c*e", "abcde", true}, {"a*c*e", "abde", false}, {"a?c", "abc", false}, {"[a]", "a", false}, {"**a**", "ba", true},
-		{"*aab", "aaaab", true}, {"ö*", "öl", true}, {strings.Repeat("*a", 40) + "b", strings.Repeat("a", 100), false},
+		{"*", "", true},
+		{"*", "a/b", true},
+		{"a", "a", true},
+		{"a", "ab", false},
+		{"a*", "ab", true},
+		{"*b", "ab", true},
+		{"a*c*e", "abcde", true},
+		{"a*c*e", "abde", false},
+		{"a?c", "abc", false},
+		{"[a]", "a", false},
+		{"**a**", "ba", true},
+		{"*aab", "aaaab", true},
+		{"ö*", "öl", true},
+		{strings.Repeat("*a", 40) + "b", strings.Repeat("a", 100), false},
 	} {
 		equal(t, tc.pattern+" on "+tc.target, matches(tc.pattern, tc.target), tc.want)
 	}

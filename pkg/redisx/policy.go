@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"tallystick/pkg/budget"
@@ -58,6 +59,11 @@ type policyEntry struct {
 // ApplyPolicy creates or changes a pool's limits: lua/policy.lua. It is
 // idempotent by revision.
 func (s *Store) ApplyPolicy(ctx context.Context, a PolicyArgs) (PolicyResult, error) {
+	for _, l := range a.Limits {
+		if !plain(a.Org + a.Pool + l.Unit + l.Period) {
+			return PolicyResult{}, fmt.Errorf("redisx: a name with control characters: %q %q", a.Pool, l.Unit)
+		}
+	}
 	c := &policyCall{store: s, args: a}
 	s.one(ctx, c)
 	return c.result, c.err

@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -30,6 +31,12 @@ type ReserveArgs struct {
 // ErrUnavailable.
 func (b *Batch) Reserve(a ReserveArgs) *Pending {
 	c := &reserveCall{store: b.store, args: a}
+	for _, s := range a.Slots {
+		if !plain(s.Pool + s.Pattern) {
+			c.Err = fmt.Errorf("redisx: a slot's name with control characters: %q", s.Pattern)
+			return &c.Pending
+		}
+	}
 	b.calls = append(b.calls, c)
 	return &c.Pending
 }

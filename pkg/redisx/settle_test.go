@@ -96,18 +96,30 @@ func TestSettle(t *testing.T) {
 			a.Guess = nil
 			return settle(b, a)
 		}, "settled charged usd_microcents=10 returned usd_microcents=0", spent(10)},
-		{"actual zero", func(b *bench) string { return settle(b, b.settleArgs(hold(b), 0)) },
-			"settled charged usd_microcents=0 returned usd_microcents=10", spent(0)},
-		{"unknown, no actual", func(b *bench) string { return absent(b, "unknown", nil, true) },
-			"settled charged usd_microcents=10 returned usd_microcents=0 cost_unknown", spent(10)},
-		{"success, no actual", func(b *bench) string { return absent(b, "success", nil, true) },
-			"settled charged usd_microcents=10 returned usd_microcents=0 cost_unknown", spent(10)},
-		{"failure never dispatched", func(b *bench) string { return absent(b, "failure", &no, true) },
-			"settled charged usd_microcents=0 returned usd_microcents=10", spent(0)},
-		{"failure dispatched", func(b *bench) string { return absent(b, "failure", &yes, true) },
-			"settled charged usd_microcents=10 returned usd_microcents=0 cost_unknown", spent(10)},
-		{"failure, dispatch unknown", func(b *bench) string { return absent(b, "failure", nil, true) },
-			"settled charged usd_microcents=10 returned usd_microcents=0 cost_unknown", spent(10)},
+		{
+			"actual zero", func(b *bench) string { return settle(b, b.settleArgs(hold(b), 0)) },
+			"settled charged usd_microcents=0 returned usd_microcents=10", spent(0),
+		},
+		{
+			"unknown, no actual", func(b *bench) string { return absent(b, "unknown", nil, true) },
+			"settled charged usd_microcents=10 returned usd_microcents=0 cost_unknown", spent(10),
+		},
+		{
+			"success, no actual", func(b *bench) string { return absent(b, "success", nil, true) },
+			"settled charged usd_microcents=10 returned usd_microcents=0 cost_unknown", spent(10),
+		},
+		{
+			"failure never dispatched", func(b *bench) string { return absent(b, "failure", &no, true) },
+			"settled charged usd_microcents=0 returned usd_microcents=10", spent(0),
+		},
+		{
+			"failure dispatched", func(b *bench) string { return absent(b, "failure", &yes, true) },
+			"settled charged usd_microcents=10 returned usd_microcents=0 cost_unknown", spent(10),
+		},
+		{
+			"failure, dispatch unknown", func(b *bench) string { return absent(b, "failure", nil, true) },
+			"settled charged usd_microcents=10 returned usd_microcents=0 cost_unknown", spent(10),
+		},
 		{"not final", func(b *bench) string {
 			a := b.settleArgs(hold(b), 3)
 			a.Final = false

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -31,12 +32,20 @@ func (a *agent) message(door, verb, key string, body any) *nats.Msg {
 
 // ask is one request at the direct door.
 func (a *agent) ask(verb, key string, body any) (object, error) {
-	reply, err := a.nc.RequestMsg(a.message("rpc", verb, key, body), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	out, _, err := a.askWith(ctx, verb, key, body)
+	return out, err
+}
+
+// askWith says also whether the answer was given before.
+func (a *agent) askWith(ctx context.Context, verb, key string, body any) (object, bool, error) {
+	reply, err := a.nc.RequestMsgWithContext(ctx, a.message("rpc", verb, key, body))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var out object
-	return out, json.Unmarshal(reply.Data, &out)
+	return out, reply.Header.Get("Tally-Replayed") == "true", json.Unmarshal(reply.Data, &out)
 }
 
 // call is ask that has to be answered.
@@ -49,14 +58,35 @@ func (a *agent) call(verb, key string, body any) object {
 	return out
 }
 
-// command stores a command and returns the subscription its decision comes to.
-func (a *agent) command(verb, key string, body any) *nats.Subscription {
+// tells is a call whose outcome is known beforehand.
+func (a *agent) tells(want, verb, key string, body any) object {
 	a.Helper()
-	sum := sha256.Sum256([]byte(verb + "\x00" + key))
-	sub, err := a.nc.SubscribeSync(a.subject("decision", fmt.Sprintf("%x", sum[:16])))
+	out := a.call(verb, key, body)
+	if told(out) != want {
+		a.Fatalf("%s %s: %v, want %s", verb, key, out, want)
+	}
+	return out
+}
+
+// listen hears the decision of a command that is yet to be sent.
+func (a *agent) listen(verb, key string) *nats.Subscription {
+	a.Helper()
+	sub, err := a.nc.SubscribeSync(a.subject("decision", token(verb, key)))
 	if err != nil {
 		a.Fatal(err)
 	}
+	return sub
+}
+
+// token is the last word of a decision's subject.
+func token(verb, key string) string {
+	sum := sha256.Sum256([]byte(verb + "\x00" + key))
+	return fmt.Sprintf("%x", sum[:16])
+}
+
+// store sends a command, which has to be accepted.
+func (a *agent) store(verb, key string, body any) {
+	a.Helper()
 	reply, err := a.nc.RequestMsg(a.message("cmd", verb, key, body), requestTimeout)
 	if err != nil {
 		a.Fatalf("cmd %s: %v", verb, err)
@@ -64,6 +94,13 @@ func (a *agent) command(verb, key string, body any) *nats.Subscription {
 	if string(reply.Data) != `{"outcome":"accepted"}` {
 		a.Fatalf("cmd %s: %s", verb, reply.Data)
 	}
+}
+
+// command stores a command and returns the subscription its decision comes to.
+func (a *agent) command(verb, key string, body any) *nats.Subscription {
+	a.Helper()
+	sub := a.listen(verb, key)
+	a.store(verb, key, body)
 	return sub
 }
 
@@ -112,19 +149,3 @@ func (a *agent) figures() string {
 func usd(n int64) object { return object{"usd_microcents": n} }
 
 func reserve(n int64) object { return object{"amounts": usd(n)} }
-
-// lawful: the ledger verifies and counters are what it says.
-func (s *system) lawful(org string) {
-	s.Helper()
-	s.eventually("drift 0", 20*time.Second, func() error {
-		doc, code, text := s.run("reconcile", "--once", "--org", org)
-		if code != 0 || doc["verdict"] != "ok" {
-			return fmt.Errorf("reconcile: exit %d: %s", code, text)
-		}
-		return nil
-	})
-	doc, code, text := s.run("ledger", "verify", "--org", org)
-	if code != 0 || doc["verdict"] != "ok" {
-		s.Fatalf("verify: exit %d: %s", code, text)
-	}
-}

@@ -1,4 +1,4 @@
-// Package e2e drives the whole system from outside: the built binary, a bare
+// Package e2e drives the whole system from outside: the built binaries, a bare
 // NATS client, a bare Redis client and the command line.
 package e2e
 
@@ -12,7 +12,11 @@ import (
 	"time"
 )
 
-var binary string //nolint:gochecknoglobals // built once by TestMain
+var binaries string //nolint:gochecknoglobals // built once by TestMain
+
+// built is the path of a binary of this module, or of the nats-server that
+// its go.mod names.
+func built(name string) string { return filepath.Join(binaries, name) }
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -22,10 +26,10 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "tallystick")
+		binaries = dir
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		build := exec.CommandContext(ctx, "go", "build", "-o", binary, "../../cmd/tallystick")
+		build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "../../cmd/...", "github.com/nats-io/nats-server/v2")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Printf("build: %v\n%s", err, out)
 			return 1

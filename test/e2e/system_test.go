@@ -18,12 +18,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// system is one running `tallystick up`.
+// system is one running installation: `tallystick up`, or [apart].
 type system struct {
 	testing.TB
 	dir     string
-	cmd     *exec.Cmd
-	ended   chan struct{}
+	env     []string // how the command line finds it, as its operator
+	more    []string // flags of up
+	proc    *process
 	address struct {
 		NATS  string `json:"nats_url"`
 		Redis string `json:"redis_url"`
@@ -32,43 +33,37 @@ type system struct {
 	}
 }
 
-func start(t testing.TB) *system {
+// start runs `tallystick up` until the test ends.
+func start(t testing.TB, more ...string) *system {
 	t.Helper()
-	s := &system{TB: t, dir: t.TempDir()}
+	s := &system{TB: t, dir: t.TempDir(), more: more}
+	s.env = []string{"TALLY_DATA=" + s.dir}
 	s.up()
 	t.Cleanup(func() {
 		s.signal(syscall.SIGTERM)
 		if t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(s.dir, "up.log"))
-			t.Logf("the log's end:\n%s", log[max(0, len(log)-4000):])
+			t.Logf("the log's end:\n%s", s.proc.text())
 		}
 	})
 	return s
 }
 
+// on is the same system, for a part of the test.
+func (s *system) on(t testing.TB) *system {
+	part := *s
+	part.TB = t
+	return &part
+}
+
 // up starts the process on the system's directory and waits until it is ready.
 func (s *system) up() {
 	s.Helper()
-	log, err := os.OpenFile(filepath.Join(s.dir, "up.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer log.Close()
 	_ = os.Remove(filepath.Join(s.dir, "up.json"))
-	s.cmd = exec.Command(binary, "up", "--data", s.dir, "--nats", "127.0.0.1:0", "--http", "127.0.0.1:0")
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if err := s.cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
-	cmd, ended := s.cmd, make(chan struct{})
-	s.ended = ended
-	go func() { _ = cmd.Wait(); close(ended) }()
+	args := append([]string{"up", "--data", s.dir, "--nats", "127.0.0.1:0", "--http", "127.0.0.1:0"}, s.more...)
+	s.proc = spawn(s.TB, s.dir, "up", exec.Command(built("tallystick"), args...))
 	s.eventually("up.json", time.Minute, func() error {
-		select {
-		case <-ended:
-			text, _ := os.ReadFile(filepath.Join(s.dir, "up.log"))
-			s.Fatalf("up ended: %s", text[max(0, len(text)-2000):])
-		default:
+		if s.proc.gone() {
+			s.Fatalf("up ended: %s", s.proc.text())
 		}
 		text, err := os.ReadFile(filepath.Join(s.dir, "up.json"))
 		if err != nil {
@@ -79,35 +74,14 @@ func (s *system) up() {
 }
 
 // signal ends the process and waits for its end.
-func (s *system) signal(sig os.Signal) {
+func (s *system) signal(sig syscall.Signal) {
 	s.Helper()
-	_ = s.cmd.Process.Signal(sig)
-	select {
-	case <-s.ended:
-	case <-time.After(30 * time.Second):
-		_ = s.cmd.Process.Kill()
-		s.Errorf("up did not end within 30 s of %v", sig)
-	}
+	s.proc.end(sig)
 }
 
-// eventually asks again until there is no error.
 func (s *system) eventually(what string, within time.Duration, ask func() error) {
 	s.Helper()
-	deadline := time.NewTimer(within)
-	defer deadline.Stop()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline.C:
-			s.Fatalf("%s: after %s still: %v", what, within, err)
-		case <-again.C:
-		}
-	}
+	eventually(s.TB, what, within, ask)
 }
 
 type object = map[string]any
@@ -115,8 +89,15 @@ type object = map[string]any
 // run is one command line; the answer is its JSON document.
 func (s *system) run(args ...string) (object, int, string) {
 	s.Helper()
-	cmd := exec.Command(binary, append(args, "-o", "json")...)
-	cmd.Env = append(os.Environ(), "TALLY_DATA="+s.dir)
+	return command(s.TB, s.env, append(args, "-o", "json")...)
+}
+
+// command runs the binary, knowing nothing but env of where a system is.
+func command(t testing.TB, env []string, args ...string) (object, int, string) {
+	t.Helper()
+	cmd := exec.Command(built("tallystick"), args...)
+	cmd.Env = append(os.Environ(), "TALLY_DATA=", "TALLY_URL=", "TALLY_TOKEN=")
+	cmd.Env = append(cmd.Env, env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -125,7 +106,7 @@ func (s *system) run(args ...string) (object, int, string) {
 	if errors.As(err, &exit) {
 		code = exit.ExitCode()
 	} else if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
 	var doc object
 	_ = json.Unmarshal(out.Bytes(), &doc)
@@ -154,15 +135,38 @@ func (s *system) pool(org, name string, limit int64, more ...string) {
 	s.must(append([]string{"pool", "create", name, "--org", org, "--unit", "usd_microcents", "--cap", fmt.Sprint(limit)}, more...)...)
 }
 
+// redis is a client with full rights.
 func (s *system) redis() *redis.Client {
 	s.Helper()
 	opt, err := redis.ParseURL(s.address.Redis)
 	if err != nil {
 		s.Fatal(err)
 	}
+	opt.MaxRetries = -1
 	c := redis.NewClient(opt)
 	s.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// counters are a pool's held, spent and withheld as Redis has them: asking
+// disturbs no worker.
+func counters(t testing.TB, rdb *redis.Client, org, pool string) string {
+	t.Helper()
+	seg := func(v string) string { return fmt.Sprintf("%d:%s", len(v), v) }
+	keys, err := rdb.Keys(t.Context(), "bp:*"+seg(org)+seg(pool)+"*").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("limits of %s: %v, %v", pool, keys, err)
+	}
+	v, err := rdb.HMGet(t.Context(), keys[0], "held", "spent", "withheld").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range v {
+		if v[i] == nil {
+			v[i] = "0"
+		}
+	}
+	return fmt.Sprintf("held %v spent %v withheld %v", v...)
 }
 
 // agent is a registered agent with a bare connection.
@@ -175,19 +179,36 @@ type agent struct {
 
 func (s *system) agent(org, pool string, more ...string) *agent {
 	s.Helper()
+	a := s.register(org, pool, more...)
+	a.dial()
+	return a
+}
+
+// register is an agent that is not connected yet.
+func (s *system) register(org, pool string, more ...string) *agent {
+	s.Helper()
 	doc := s.must(append([]string{"agent", "register", "--org", org, "--name", "a", "--pool", pool}, more...)...)
 	a := &agent{system: s, violations: make(chan string, 64)}
 	text, _ := json.Marshal(doc)
 	if err := json.Unmarshal(text, a); err != nil || a.Token == "" {
 		s.Fatalf("agent register: %s", text)
 	}
-	a.dial()
 	return a
 }
 
-func (a *agent) dial() {
+// dial opens the agent's connection, to the system or to what stands before it.
+func (a *agent) dial(before ...string) {
 	a.Helper()
-	nc, err := nats.Connect(a.address.NATS, nats.Token(a.Token), nats.CustomInboxPrefix("_INBOX."+a.Agent),
+	nc, err := a.connect(append(before, a.address.NATS)[0])
+	if err != nil {
+		a.Fatal(err)
+	}
+	a.nc = nc
+	a.Cleanup(nc.Close)
+}
+
+func (a *agent) connect(url string) (*nats.Conn, error) {
+	return nats.Connect(url, nats.Token(a.Token), nats.CustomInboxPrefix("_INBOX."+a.Agent),
 		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreAuthErrorAbort(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
@@ -195,9 +216,17 @@ func (a *agent) dial() {
 			default:
 			}
 		}))
-	if err != nil {
-		a.Fatal(err)
-	}
-	a.nc = nc
-	a.Cleanup(nc.Close)
+}
+
+// on is the same agent, for a part of the test.
+func (a *agent) on(t testing.TB) *agent {
+	part := *a
+	part.system = a.system.on(t)
+	return &part
+}
+
+// run is one command line as this agent.
+func (a *agent) run(args ...string) (object, int, string) {
+	a.Helper()
+	return command(a.TB, append(a.env, "TALLY_TOKEN="+a.Token), append(args, "-o", "json")...)
 }
