@@ -34,7 +34,7 @@ func RedisOptions(url, user, password string) (*redis.Options, error) {
 	opt.WriteTimeout = 2 * time.Second
 	opt.DisableIdentity = true
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	opt.PoolSize = 8
+	opt.PoolSize = 16
 	opt.PipelinePoolSize = -1
 	return opt, nil
 }

@@ -33,13 +33,15 @@ type Config struct {
 	// COMMANDS is purged up to.
 	PurgeConsumers []string
 
-	BatchMax       int // requests per call of the Handler; default 256
-	InFlight       int // batches at once, per door; default 2
+	// BatchMax and InFlight: several middling pipelines keep Redis busy while
+	// it waits for its disk; few large ones leave it idle, many starve the scribe.
+	BatchMax       int // requests per call of the Handler; default 64
+	InFlight       int // batches at once, per door; default 4
 	QueueMax       int // requests waiting at the direct door; default 16,384
 	QueueMaxBytes  int // and their bodies; default 64 MiB
 	AgentMax       int // outstanding per agent and door; default 1,024
 	IntakeMax      int // commands per stored batch; default 1,000
-	IntakeInFlight int // stored batches at once; default 2
+	IntakeInFlight int // stored batches at once; each costs the server a file; default 1
 	ConsumeMax     int // commands fetched ahead; default 1,024
 
 	HandleTimeout  time.Duration // for one call of the Handler; default 5 s
@@ -87,13 +89,13 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
-	orInt(&c.BatchMax, 256)
-	orInt(&c.InFlight, 2)
+	orInt(&c.BatchMax, 64)
+	orInt(&c.InFlight, 4)
 	orInt(&c.QueueMax, 16384)
 	orInt(&c.QueueMaxBytes, 64<<20)
 	orInt(&c.AgentMax, 1024)
 	orInt(&c.IntakeMax, maxAtomicBatch)
-	orInt(&c.IntakeInFlight, 2)
+	orInt(&c.IntakeInFlight, 1)
 	orInt(&c.ConsumeMax, 1024)
 	orTime(&c.HandleTimeout, 5*time.Second)
 	orTime(&c.PublishTimeout, 5*time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,13 +114,14 @@ func blocked() (h Handler, open func()) {
 	return handlerFunc(func(ctx context.Context, reqs []*Request) []Answer {
 		<-gate
 		return echo.Handle(ctx, reqs)
-	}), func() { close(gate) }
+	}), sync.OnceFunc(func() { close(gate) })
 }
 
 func TestAgentBound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	h, open := blocked()
+	defer open() // a test that fails must not hang
 	cfg := r.config(h)
 	cfg.AgentMax = 10
 	r.run(cfg)
@@ -174,8 +176,9 @@ func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	h, open := blocked()
+	defer open() // a test that fails must not hang
 	cfg := r.config(h)
-	cfg.QueueMax, cfg.BatchMax = 4, 1
+	cfg.QueueMax, cfg.BatchMax, cfg.InFlight = 4, 1, 2
 	w, _ := r.run(cfg)
 	inbox := r.nc.NewInbox()
 	answers := make(chan *nats.Msg, 64)
@@ -238,6 +241,7 @@ func TestDrainAnswersWhatWasHeard(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	h, open := blocked()
+	defer open() // a test that fails must not hang
 	_, stop := r.run(r.config(h))
 	const n = 500
 	inbox := r.nc.NewInbox()

@@ -37,6 +37,7 @@ type apart struct {
 	creds, natsPort, redisPort string
 	commands                   map[string][]string // by part, as the README has them
 	http                       map[string]string   // address of each worker's probes
+	nats                       map[string]string   // a worker's own way to NATS, if it has one
 	parts                      map[string]*process
 }
 
@@ -46,7 +47,7 @@ func startApart(t testing.TB) *apart {
 	dir := t.TempDir()
 	p := &apart{
 		system: &system{TB: t, dir: dir}, creds: filepath.Join(dir, "creds"), natsPort: freePort(t), redisPort: freePort(t),
-		http: map[string]string{}, parts: map[string]*process{},
+		http: map[string]string{}, nats: map[string]string{}, parts: map[string]*process{},
 	}
 	p.readme()
 	t.Cleanup(p.stop)
@@ -135,7 +136,11 @@ func (p *apart) start(part string) {
 		}
 		path, args = part, append(args, "--port", p.redisPort, "--dir", data)
 	default:
-		args = append(args, "--nats", p.address.NATS, "--redis", "redis://127.0.0.1:"+p.redisPort, "--http", p.http[part])
+		url := p.address.NATS
+		if own, ok := p.nats[part]; ok {
+			url = own
+		}
+		args = append(args, "--nats", url, "--redis", "redis://127.0.0.1:"+p.redisPort, "--http", p.http[part])
 		if part == "scribe" {
 			args = append(args, "--data", p.dir)
 		}
@@ -149,6 +154,15 @@ func (p *apart) start(part string) {
 func (p *apart) kill(part string) {
 	p.Helper()
 	p.parts[part].end(syscall.SIGKILL)
+}
+
+// drain ends a worker as its operator does.
+func (p *apart) drain(worker string) {
+	p.Helper()
+	p.parts[worker].end(syscall.SIGTERM)
+	if code := p.parts[worker].cmd.ProcessState.ExitCode(); code != 0 {
+		p.Errorf("%s: exit %d after SIGTERM: %s", worker, code, p.parts[worker].text())
+	}
 }
 
 // stop drains the workers, then ends the servers. A worker that does not

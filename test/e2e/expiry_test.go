@@ -138,6 +138,6 @@ func TestExpiry(t *testing.T) {
 	reaches("none", "held 100 spent 10 withheld 0")
 	s.lawful(org)
 	s.punctual(org, deadlines)
-	equal(t, "kinds", strings.Join(short.kinds(), " "), "expired expired lapsed lapsed late_settled released reserved reserved")
+	equal(t, "kinds", strings.Join(short.kinds(), " "), "expired expired lapsed lapsed late_settled reserved reserved")
 	equal(t, "kinds", strings.Join(none.kinds(), " "), "expired expired late_settled reserved reserved reserved")
 }

@@ -44,7 +44,7 @@ func (r turnedAway) check(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	for _, word := range r.words {
-		if !strings.Contains(text, word) {
+		if !strings.Contains(strings.ReplaceAll(text, `\"`, `"`), word) { // a worker's log is JSON
 			t.Errorf("%q is not in: %s", word, text)
 		}
 	}
@@ -54,7 +54,9 @@ func (r turnedAway) check(t *testing.T) {
 func TestNoRedis(t *testing.T) {
 	t.Parallel()
 	turnedAway{
-		[]string{"PATH=" + t.TempDir()}, built("tallystick"), []string{"up", "--data", t.TempDir(), "--nats", "127.0.0.1:0"},
+		[]string{"PATH=" + t.TempDir()},
+		built("tallystick"),
+		[]string{"up", "--data", t.TempDir(), "--nats", "127.0.0.1:0"},
 		[]string{"no redis-server or valkey-server", "Debian", "apt-get install redis-server", "Fedora", "dnf install", "Alpine", "apk add", "macOS", "brew install"},
 	}.check(t)
 }
@@ -132,7 +134,8 @@ func TestTwoOnOneDirectory(t *testing.T) {
 	s := start(t)
 	org := s.org()
 	turnedAway{
-		nil, built("tallystick"), []string{"up", "--data", s.dir, "--nats", "127.0.0.1:0"},
+		nil, built("tallystick"),
+		[]string{"up", "--data", s.dir, "--nats", "127.0.0.1:0"},
 		[]string{"another tallystick runs on", "another --data directory"},
 	}.check(t)
 	s.pool(org, "p", 10) // up.json is still there, and what it names

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -204,4 +205,53 @@ func redelivered(a *agent, p *proxy, rdb *redis.Client, v verb) {
 	}
 	equal(a.TB, "counters", counters(a.TB, rdb, a.Org, a.Pool), want[v.name])
 	a.once(v)
+}
+
+// testAcknowledgementsLost: a worker's message has arrived and the worker has
+// not heard so. An entry is not appended twice; a command that perhaps is
+// stored is not called accepted; a decision that perhaps is out is sent again.
+func (p *apart) testAcknowledgementsLost() {
+	org := p.org()
+	p.pool(org, "p", 1000)
+	a := p.agent(org, "p")
+	relay := newProxy(p.TB, "tcp", "127.0.0.1:"+p.natsPort)
+	through := func(url string) {
+		for _, worker := range []string{"scribe", "reserver"} {
+			p.drain(worker)
+			p.nats[worker] = url
+			p.start(worker)
+		}
+		p.ready()
+	}
+	through("nats://" + relay.addr)
+	defer through(p.address.NATS)
+
+	appended := relay.lose("tally.v1.ledger."+org+".reserved", `"LEDGER"`)
+	a.tells("allowed", "reserve", "k1", reserve(1))
+	within(p.TB, "the loss of an append's acknowledgement", requestTimeout, appended)
+
+	stored := relay.lose("perhaps stored", `"COMMANDS"`)
+	reply, err := a.nc.RequestMsg(a.message("cmd", "reserve", "perhaps stored", reserve(10)), 2*requestTimeout)
+	if err != nil || reply.Header.Get("Nats-Service-Error-Code") != "unavailable" {
+		p.Errorf("a command that is perhaps stored: %v, %v", reply, err)
+	}
+	within(p.TB, "the loss of a store's acknowledgement", time.Second, stored)
+	p.ready()
+	if out, _ := a.durable("reserve", "perhaps stored", reserve(10)); told(out) != "allowed" {
+		p.Errorf("repeated: %v", out)
+	}
+
+	out := relay.lose("decision."+token("reserve", "perhaps out"), "PONG")
+	sub := a.command("reserve", "perhaps out", reserve(20))
+	within(p.TB, "the loss of a decision's acknowledgement", requestTimeout, out)
+	first, err := sub.NextMsg(requestTimeout)
+	if err != nil {
+		p.Fatal(err)
+	}
+	again, replayed := a.decision(sub, 20*time.Second)
+	if told(again) != "allowed" || !replayed || !strings.Contains(string(first.Data), fmt.Sprint(again["reservation"])) {
+		p.Errorf("the decision was %s, then %v, replayed %v", first.Data, again, replayed)
+	}
+	equal(p.TB, "entries", a.kinds(), []string{"reserved", "reserved", "reserved"})
+	p.lawful(org)
 }

@@ -45,7 +45,7 @@ func TestRevoke(t *testing.T) {
 	}
 	// Revoking twice changes nothing.
 	s.must("agent", "revoke", "--org", org, "--agent", top.Agent)
-	equal(t, "figures", other.figures(), "held 100 spent 10 withheld 0")
+	equal(t, "figures", other.figures(), "held 70 spent 10 withheld 0")
 	s.lawful(org)
 }
 

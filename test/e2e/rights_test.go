@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
-	"testing"
 
 	"github.com/nats-io/nats.go"
 )
@@ -108,14 +106,9 @@ func (p *apart) mayNot(worker, account, publish, subscribe string) {
 	if err := nc.Publish(publish, nil); err != nil {
 		p.Fatal(err)
 	}
-	p.toldOff(fmt.Sprint(worker, " in ", account), violations, publish)
+	refused(p.TB, worker+" in "+account, violations, publish)
 	if _, err := nc.SubscribeSync(subscribe); err != nil {
 		p.Fatal(err)
 	}
-	p.toldOff(fmt.Sprint(worker, " in ", account), violations, subscribe)
-}
-
-func (p *apart) toldOff(who string, violations <-chan string, subject string) {
-	p.Helper()
-	p.TB.(*testing.T).Run(who+" "+subject, func(t *testing.T) { refused(t, violations, subject) })
+	refused(p.TB, worker+" in "+account, violations, subscribe)
 }

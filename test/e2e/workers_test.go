@@ -35,6 +35,7 @@ func TestWorkersApart(t *testing.T) {
 	part("expiry is reported once", (*apart).testExpiryReported)
 	part("worker killed", (*apart).testWorkerKilled)
 	part("worker killed after the script", (*apart).testKilledAfterScript)
+	part("acknowledgements lost", (*apart).testAcknowledgementsLost)
 	part("Redis killed", (*apart).testRedisKilled)
 	part("NATS killed", (*apart).testNATSKilled)
 }
@@ -144,8 +145,8 @@ func (p *apart) testWorkerKilled() {
 	a.tells("allowed", "reserve", "k2", reserve(10))
 	p.kill("reserver")
 	for _, door := range []string{"rpc", "cmd"} {
-		p.eventually("the server has noticed", 5*time.Second, func() error {
-			_, err := a.nc.RequestMsg(a.message(door, "reserve", "nobody", reserve(10)), requestTimeout)
+		p.eventually("the server has noticed", 20*time.Second, func() error {
+			_, err := a.nc.RequestMsg(a.message(door, "reserve", "nobody", reserve(10)), time.Second)
 			if !errors.Is(err, nats.ErrNoResponders) {
 				return fmt.Errorf("%s without a reserver: %w", door, err)
 			}

@@ -162,10 +162,10 @@ func flush(t testing.TB, nc *nats.Conn) {
 // refused waits for the server's word that a subject is not allowed.
 func (a *agent) refused(t testing.TB, subject string) {
 	t.Helper()
-	refused(t, a.violations, subject)
+	refused(t, "an agent", a.violations, subject)
 }
 
-func refused(t testing.TB, violations <-chan string, subject string) {
+func refused(t testing.TB, who string, violations <-chan string, subject string) {
 	t.Helper()
 	timeout := time.NewTimer(5 * time.Second)
 	defer timeout.Stop()
@@ -176,7 +176,7 @@ func refused(t testing.TB, violations <-chan string, subject string) {
 				return
 			}
 		case <-timeout.C:
-			t.Errorf("%s was not refused", subject)
+			t.Errorf("%s was not refused to %s", subject, who)
 			return
 		}
 	}

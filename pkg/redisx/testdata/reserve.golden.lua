@@ -27,8 +27,9 @@ local record_key, expiring_key, live_key, revoked_key = KEYS[1], KEYS[2], KEYS[3
 local epoch_key, opened_key, outbox_key = KEYS[5], KEYS[6], KEYS[7]
 local execution, body, ttl_ms, not_after, dry_run = ARGV[1], ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] == '1'
 local limit_count, slot_count, agent_count = ARGV[6] + 0, ARGV[7] + 0, ARGV[8] + 0
-local args, limits_at, slots_at = ARGV, 8 + agent_count, 8 + agent_count + 3 * limit_count
-local limit_keys, slot_keys = {unpack(KEYS, 8, 7 + limit_count)}, {unpack(KEYS, 8 + limit_count)}
+local keys, args = KEYS, ARGV
+local limits_at, slots_at = 8 + agent_count, 8 + agent_count + 3 * limit_count
+local slot_keys = slot_count > 0 and {unpack(keys, 8 + limit_count)}
 
 -- now: Redis's clock, read once per script. Returns milliseconds as a number,
 -- and seconds and microseconds as Redis's own digits, joined by a space. A
@@ -104,12 +105,12 @@ for i = 1, limit_count do
   if not find(amount, '^[1-9]%d*$') or #amount > 16 or amount + 0 > 9007199254740991 then
     return {'invalid'}
   end
-  local row = call('HMGET', limit_keys[i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state', 'opens', 'closes')
+  local row = call('HMGET', keys[7 + i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state', 'opens', 'closes')
   local place, why
   if row[1] then
     place, why = judge_limit(row, amount + 0, args[at + 2], args[at + 3], now_ms)
   else
-    place, why = judge_missing(limit_keys[i], opened_key, epoch_key)
+    place, why = judge_missing(keys[7 + i], opened_key, epoch_key)
   end
   if place == 0 then
     return {why}
@@ -127,7 +128,7 @@ end
 if not_after > 0 and now_ms > not_after then
   rank, reason, index, refusing = 0, 'deadline_passed', 0, nil
 end
-if slot_count > 0 and rank > 5 then
+if slot_keys and rank > 5 then
   local full, holders = judge_slots(slot_keys, {unpack(args, slots_at + 1)}, now_ms)
   if full then
     reason, index, detail, refusing = 'concurrency_exceeded', full, holders, nil
@@ -149,9 +150,9 @@ if reason then
   return reply
 end
 for i = 1, limit_count do
-  call('HINCRBY', limit_keys[i], 'held', args[limits_at + 3 * i - 2])
+  call('HINCRBY', keys[7 + i], 'held', args[limits_at + 3 * i - 2])
 end
-for _, slot_key in ipairs(slot_keys) do
+for _, slot_key in ipairs(slot_keys or {}) do
   call('ZREMRANGEBYSCORE', slot_key, '-inf', now_ms)
   call('ZADD', slot_key, deadline, execution)
 end
