@@ -35,7 +35,6 @@ func Main(worker string, wire Wire) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\nSee `%s --help`.\n", worker, err, worker)
 		return 2
 	}
-	TuneGC()
 	log := NewLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -22,7 +22,6 @@ import (
 
 // Main runs the command line and returns the exit code.
 func Main(args []string, stdout, stderr *os.File) int {
-	app.TuneGC()
 	app.QuietRedis()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
