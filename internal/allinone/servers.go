@@ -10,7 +10,9 @@ import (
 )
 
 // servers starts Redis and NATS with one set of fresh credentials, which live
-// as long as this process: nothing that opens a door is left on disk.
+// as long as this process. On disk stay their hashes, and one secret: the
+// administrator of the private Redis, with which a server that was left behind
+// is told to end.
 func (s *System) servers(ctx context.Context) (topology.Set, error) {
 	if s.cfg.Partitions == 0 {
 		s.cfg.Partitions = app.DefaultPartitions

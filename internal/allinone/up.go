@@ -145,7 +145,7 @@ func (s *System) start(ctx context.Context) error {
 func (s *System) launch(ctx context.Context, m *member, set topology.Set) error {
 	cfg := app.Config{
 		Worker: m.worker, NATSURL: s.address.NATSURL, RedisURL: s.workersRedis, DataDir: s.cfg.DataDir,
-		LogLevel: "info", LogFormat: "auto", Partitions: s.cfg.Partitions, Replicas: 1,
+		LogLevel: "info", LogFormat: "auto", Partitions: s.cfg.Partitions,
 		StartTimeout: startTimeout, DrainTimeout: stepTimeout,
 	}
 	if err := cfg.Validate(); err != nil {

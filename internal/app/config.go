@@ -35,7 +35,6 @@ type Config struct {
 	LogFormat       string // json, console or auto
 	DataDir         string // where a worker keeps what must outlive both stores
 	Partitions      int    // fixed at install
-	Replicas        int    // of streams and buckets, used by the worker that creates them
 	StartTimeout    time.Duration
 	DrainTimeout    time.Duration
 }
@@ -51,8 +50,7 @@ func (c Config) Validate() error {
 	need(c.Worker != "", "no worker name")
 	need(c.NATSURL != "", "no NATS address: set --nats or TALLY_NATS_URL")
 	need(c.RedisURL != "", "no Redis address: set --redis or TALLY_REDIS_URL")
-	need(c.Partitions >= 1 && c.Partitions <= 1024, "partitions must be 1 to 1024, not %d", c.Partitions)
-	need(c.Replicas >= 1 && c.Replicas <= 5, "replicas must be 1 to 5, not %d", c.Replicas)
+	need(c.Partitions >= 1 && c.Partitions <= 99, "partitions must be 1 to 99, not %d", c.Partitions)
 	need(c.StartTimeout > 0 && c.DrainTimeout > 0, "time-outs must be positive")
 	return errors.Join(append(errs, CheckLogging(c.LogLevel, c.LogFormat))...)
 }
@@ -81,7 +79,6 @@ func Load(worker string, args []string, env func(string) string, out io.Writer) 
 	fs.DurationVar(&c.DrainTimeout, "drain-timeout", DefaultDrainTimeout, "how long work in flight may take after SIGTERM")
 	var intErrs []error
 	fs.IntVar(&c.Partitions, "partitions", intOr(env, "TALLY_PARTITIONS", DefaultPartitions, &intErrs), "number of partitions, fixed at install (TALLY_PARTITIONS)")
-	fs.IntVar(&c.Replicas, "replicas", intOr(env, "TALLY_REPLICAS", 1, &intErrs), "replicas of streams and buckets (TALLY_REPLICAS)")
 	fs.Usage = func() {
 		fmt.Fprintf(out, "%s is one worker of Tallystick, a budget authority for AI agents.\n\n", worker)
 		fmt.Fprintf(out, "Usage:\n  %[1]s --nats nats://127.0.0.1:4222 --redis redis://127.0.0.1:6379 --credentials creds/%[1]s.json --http 127.0.0.1:9090\n\nFlags (the environment variable in brackets does the same):\n", worker)

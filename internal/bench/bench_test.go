@@ -49,9 +49,6 @@ func config(t *testing.T) Config {
 // no answer at all.
 func TestRun(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("the whole table takes half a minute")
-	}
 	cfg := config(t)
 	report, err := Run(t.Context(), cfg)
 	if err != nil {
