@@ -41,11 +41,14 @@ func (b *Batch) read(ctx context.Context) {
 	_, _ = pipe.Exec(ctx) // each command carries its own error
 	for i, r := range b.reads {
 		text, err := sent[i].Result()
-		if errors.Is(err, redis.Nil) && epochs[i].Err() == nil {
+		switch {
+		case errors.Is(err, redis.Nil) && epochs[i].Err() != nil:
+			r.Err = redisError(epochs[i].Err())
+		case errors.Is(err, redis.Nil):
 			r.Err = absent(epochs[i].Val())
-		} else if err != nil {
+		case err != nil:
 			r.Err = redisError(err)
-		} else {
+		default:
 			r.Record, r.Err = ParseRecord(text)
 		}
 	}
