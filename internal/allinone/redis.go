@@ -194,6 +194,11 @@ func (r *Redis) Close() error {
 	defer func() { _ = r.client.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), redisStopAfter)
 	defer cancel()
+	select {
+	case <-r.exited: // by itself, or killed: nobody is there to be told
+		return nil
+	default:
+	}
 	// Its answer is that the connection ends.
 	_ = r.client.Shutdown(ctx).Err()
 	select {
@@ -284,11 +289,14 @@ func (c RedisConfig) logTail() string {
 	return strings.Join(lines[max(0, len(lines)-8):], "\n")
 }
 
+// adminClient needs one connection. Its pool is larger because as many failed
+// dials as the pool is large start a goroutine of the library that outlives
+// Close by a second.
 func adminClient(network, addr string, user topology.User) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Network: network, Addr: addr, Username: user.User, Password: user.Password,
 		MaxRetries: -1, ContextTimeoutEnabled: true, DialTimeout: time.Second, DialerRetries: 1,
-		ReadTimeout: redisStopAfter, PoolSize: 1, DisableIdentity: true, PipelinePoolSize: -1,
+		ReadTimeout: redisStopAfter, PoolSize: 8, DisableIdentity: true, PipelinePoolSize: -1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
