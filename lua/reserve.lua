@@ -14,7 +14,8 @@
 -- ARGV[3] ttl, ms        ARGV[4] latest time of execution, ms; 0 for none
 -- ARGV[5] 1 for a dry run
 -- ARGV[6] number of limits   ARGV[7] number of slots
--- ARGV[8] number of agents to look up: the caller and its ancestors; then these
+-- ARGV[8] 1 where a limit has a period, whose bounds are read then
+-- ARGV[9] number of agents to look up: the caller and its ancestors; then these
 -- then per limit: amount, revision, ceiling or ''; then per slot: its maximum
 --
 -- Outcomes, first that holds: unavailable (fenced) | known, record | invalid |
@@ -26,18 +27,16 @@ local call, find = redis.call, string.find
 local record_key, expiring_key, live_key, revoked_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch_key, opened_key, outbox_key = KEYS[5], KEYS[6], KEYS[7]
 local execution, body, ttl_ms, not_after, dry_run = ARGV[1], ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] == '1'
-local limit_count, slot_count, agent_count = ARGV[6] + 0, ARGV[7] + 0, ARGV[8] + 0
+local limit_count, slot_count, timed, agent_count = ARGV[6] + 0, ARGV[7] + 0, ARGV[8] == '1', ARGV[9] + 0
 local keys, args = KEYS, ARGV
-local limits_at, slots_at = 8 + agent_count, 8 + agent_count + 3 * limit_count
+local limits_at, slots_at = 9 + agent_count, 9 + agent_count + 3 * limit_count
 local slot_keys = slot_count > 0 and {unpack(keys, 8 + limit_count)}
 
 --include now
 --include judge_limit
---include judge_missing
---include judge_slots
 --include figures
 
-local gone = call('HMGET', revoked_key, 'fence', unpack(args, 9, limits_at))
+local gone = call('HMGET', revoked_key, 'fence', unpack(args, 10, limits_at))
 if gone[1] then
   return {'unavailable', 'fenced'}
 end
@@ -55,11 +54,13 @@ for i = 1, limit_count do
   if not find(amount, '^[1-9]%d*$') or #amount > 16 or amount + 0 > 9007199254740991 then
     return {'invalid'}
   end
-  local row = call('HMGET', keys[7 + i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state', 'opens', 'closes')
+  local row = timed and call('HMGET', keys[7 + i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state', 'opens', 'closes')
+    or call('HMGET', keys[7 + i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state')
   local place, why
   if row[1] then
     place, why = judge_limit(row, amount + 0, args[at + 2], args[at + 3], now_ms)
   else
+--include judge_missing
     place, why = judge_missing(keys[7 + i], opened_key, epoch_key)
   end
   if place == 0 then
@@ -79,6 +80,7 @@ if not_after > 0 and now_ms > not_after then
   rank, reason, index, refusing = 0, 'deadline_passed', 0, nil
 end
 if slot_keys and rank > 5 then
+--include judge_slots
   local full, holders = judge_slots(slot_keys, {unpack(args, slots_at + 1)}, now_ms)
   if full then
     reason, index, detail, refusing = 'concurrency_exceeded', full, holders, nil

@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,9 +53,9 @@ func (c *reserveCall) command() (*script, []string, []any) {
 	a.Extra.TTLMS, a.Extra.Target = a.TTL.Milliseconds(), a.Target
 	keys := append(make([]string, 0, 7+len(a.Path)+len(a.Slots)), k.record(a.Execution), k.expiring,
 		k.live(a.Agent.Org, a.Agent.ID), k.revoked, k.epoch, k.opened, k.outbox)
-	args := append(make([]any, 0, 9+len(a.Agent.Ancestors)+3*len(a.Path)+len(a.Slots)), a.Execution,
+	args := append(make([]any, 0, 10+len(a.Agent.Ancestors)+3*len(a.Path)+len(a.Slots)), a.Execution,
 		holdBody(a.Fingerprint, a.Agent, a.Settler, a.Amounts, limitsLine(a.Path), slotsLine(a.Slots), a.Extra),
-		a.TTL.Milliseconds(), notAfterMS(a.NotAfter), bit(a.DryRun), len(a.Path), len(a.Slots))
+		a.TTL.Milliseconds(), notAfterMS(a.NotAfter), bit(a.DryRun), len(a.Path), len(a.Slots), bit(timed(a.Path)))
 	args = appendAgents(args, a.Agent)
 	for _, l := range a.Path {
 		keys = append(keys, k.limit(a.Agent.Org, l.LimitID))
@@ -65,6 +66,11 @@ func (c *reserveCall) command() (*script, []string, []any) {
 		args = append(args, s.Max)
 	}
 	return c.store.scripts["reserve"], keys, args
+}
+
+// timed reports whether a limit of a path has a period, hence bounds to look at.
+func timed(path []budget.Limit) bool {
+	return slices.ContainsFunc(path, func(l budget.Limit) bool { return l.Period != budget.PeriodNone })
 }
 
 func (c *reserveCall) reply(v []string) (again bool, err error) {

@@ -14,7 +14,8 @@
 -- ARGV[3] ttl, ms        ARGV[4] latest time of execution, ms; 0 for none
 -- ARGV[5] 1 for a dry run
 -- ARGV[6] number of limits   ARGV[7] number of slots
--- ARGV[8] number of agents to look up: the caller and its ancestors; then these
+-- ARGV[8] 1 where a limit has a period, whose bounds are read then
+-- ARGV[9] number of agents to look up: the caller and its ancestors; then these
 -- then per limit: amount, revision, ceiling or ''; then per slot: its maximum
 --
 -- Outcomes, first that holds: unavailable (fenced) | known, record | invalid |
@@ -26,9 +27,9 @@ local call, find = redis.call, string.find
 local record_key, expiring_key, live_key, revoked_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch_key, opened_key, outbox_key = KEYS[5], KEYS[6], KEYS[7]
 local execution, body, ttl_ms, not_after, dry_run = ARGV[1], ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] == '1'
-local limit_count, slot_count, agent_count = ARGV[6] + 0, ARGV[7] + 0, ARGV[8] + 0
+local limit_count, slot_count, timed, agent_count = ARGV[6] + 0, ARGV[7] + 0, ARGV[8] == '1', ARGV[9] + 0
 local keys, args = KEYS, ARGV
-local limits_at, slots_at = 8 + agent_count, 8 + agent_count + 3 * limit_count
+local limits_at, slots_at = 9 + agent_count, 9 + agent_count + 3 * limit_count
 local slot_keys = slot_count > 0 and {unpack(keys, 8 + limit_count)}
 
 -- now: Redis's clock, read once per script. Returns milliseconds as a number,
@@ -42,7 +43,7 @@ end
 -- judge_limit: why one limit refuses an amount, or nil. Returns a reason's
 -- place in the order of precedence and its name; place 0 means that the caller
 -- must ask again. The figures are those of one HMGET: cap, adj, held, spent,
--- withheld, rev, state, opens, closes.
+-- withheld, rev, state; opens and closes too where a limit has a period.
 local function judge_limit(row, amount, rev, ceiling, now_ms)
   local limit, spent = row[1] + row[2], row[4] + 0
   local used = row[3] + spent + row[5] + amount
@@ -50,33 +51,12 @@ local function judge_limit(row, amount, rev, ceiling, now_ms)
     return 0, 'stale'
   elseif row[7] ~= 'open' then
     return row[7] == 'frozen' and 1 or 3, row[7] == 'frozen' and 'frozen' or 'period_closed'
-  elseif row[8] ~= '0' and row[8] + 0 > now_ms or row[9] ~= '0' and row[9] + 0 <= now_ms then
+  elseif row[8] and (row[8] ~= '0' and row[8] + 0 > now_ms or row[9] ~= '0' and row[9] + 0 <= now_ms) then
     return 0, 'stale'
   elseif not (spent <= limit) then
     return 4, 'debt'
   elseif amount > 0 and (not (used <= limit) or ceiling ~= '' and not (used <= ceiling + 0)) then
     return 6, 'budget_exceeded'
-  end
-end
--- judge_missing: what a limit without a hash means: Redis was emptied, the
--- limit vanished, or it is not made yet and the caller must ask again.
-local function judge_missing(limit_key, opened_key, epoch_key)
-  if redis.call('EXISTS', epoch_key) == 0 then
-    return 0, 'unavailable'
-  elseif redis.call('HEXISTS', opened_key, string.match(limit_key, '}(.*)$')) == 0 then
-    return 0, 'stale'
-  end
-  return 2, 'pool_missing'
-end
--- judge_slots: the first slot that is full, and "holders, first deadline" of
--- it. Holders past their deadline do not count: slots heal by themselves.
-local function judge_slots(slot_keys, maxima, now_ms)
-  for i, key in ipairs(slot_keys) do
-    local holders = redis.call('ZCOUNT', key, '(' .. now_ms, '+inf')
-    if holders >= tonumber(maxima[i]) then
-      local first = redis.call('ZRANGEBYSCORE', key, '(' .. now_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-      return i, holders .. ' ' .. (first[2] or now_ms) .. ' ' .. now_ms
-    end
   end
 end
 -- figures: the counters of one HMGET as one word group of a reply.
@@ -87,7 +67,7 @@ local function figures(row)
   return row[1] .. ' ' .. row[2] .. ' ' .. row[3] .. ' ' .. row[4] .. ' ' .. row[5]
 end
 
-local gone = call('HMGET', revoked_key, 'fence', unpack(args, 9, limits_at))
+local gone = call('HMGET', revoked_key, 'fence', unpack(args, 10, limits_at))
 if gone[1] then
   return {'unavailable', 'fenced'}
 end
@@ -105,11 +85,22 @@ for i = 1, limit_count do
   if not find(amount, '^[1-9]%d*$') or #amount > 16 or amount + 0 > 9007199254740991 then
     return {'invalid'}
   end
-  local row = call('HMGET', keys[7 + i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state', 'opens', 'closes')
+  local row = timed and call('HMGET', keys[7 + i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state', 'opens', 'closes')
+    or call('HMGET', keys[7 + i], 'cap', 'adj', 'held', 'spent', 'withheld', 'rev', 'state')
   local place, why
   if row[1] then
     place, why = judge_limit(row, amount + 0, args[at + 2], args[at + 3], now_ms)
   else
+-- judge_missing: what a limit without a hash means: Redis was emptied, the
+-- limit vanished, or it is not made yet and the caller must ask again.
+local function judge_missing(limit_key, opened_key, epoch_key)
+  if redis.call('EXISTS', epoch_key) == 0 then
+    return 0, 'unavailable'
+  elseif redis.call('HEXISTS', opened_key, string.match(limit_key, '}(.*)$')) == 0 then
+    return 0, 'stale'
+  end
+  return 2, 'pool_missing'
+end
     place, why = judge_missing(keys[7 + i], opened_key, epoch_key)
   end
   if place == 0 then
@@ -129,6 +120,17 @@ if not_after > 0 and now_ms > not_after then
   rank, reason, index, refusing = 0, 'deadline_passed', 0, nil
 end
 if slot_keys and rank > 5 then
+-- judge_slots: the first slot that is full, and "holders, first deadline" of
+-- it. Holders past their deadline do not count: slots heal by themselves.
+local function judge_slots(slot_keys, maxima, now_ms)
+  for i, key in ipairs(slot_keys) do
+    local holders = redis.call('ZCOUNT', key, '(' .. now_ms, '+inf')
+    if holders >= tonumber(maxima[i]) then
+      local first = redis.call('ZRANGEBYSCORE', key, '(' .. now_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+      return i, holders .. ' ' .. (first[2] or now_ms) .. ' ' .. now_ms
+    end
+  end
+end
   local full, holders = judge_slots(slot_keys, {unpack(args, slots_at + 1)}, now_ms)
   if full then
     reason, index, detail, refusing = 'concurrency_exceeded', full, holders, nil
