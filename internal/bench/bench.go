@@ -116,6 +116,7 @@ func (b *run) finish() {
 	b.find("reserve.lua against the bare script", ratio(raw, raws[1].Rate), "×", "≥ 0.45")
 	b.find("direct door, 512 clients, scribe paused, against raw", ratio(rate(rowDirectPaused, clientsMax), raw), "×", "≥ 0.70")
 	b.find("direct door, 512 clients, as far as the ledger keeps up, against raw", ratio(kept(rowDirect), raw), "×", "≥ 0.50")
+	b.find("durable door, 512 clients, everything on disk, scribe paused", rate(rowStoredPaused, clientsMax), "/s", "≥ 15,000")
 	b.find("durable door, 512 clients, everything on disk, as far as the ledger keeps up", kept(rowDurable), "/s", "≥ 15,000")
 	b.find("direct door, one client, against one EVALSHA by unix socket, p50", ratio(p50(rowDirectPaused, 1), p50(rowTripUnix, 1)), "×", "≤ 3")
 	b.find("direct door, one client, against one EVALSHA by TCP, p50", ratio(p50(rowDirectPaused, 1), p50(rowTripTCP, 1)), "×", "≤ 3")

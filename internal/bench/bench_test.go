@@ -62,6 +62,7 @@ func TestRun(t *testing.T) {
 		{rowTripTCP, []int{1}},
 		{rowDirectPaused, sizes()},
 		{rowDirect, sizes()},
+		{rowStoredPaused, sizes()},
 		{rowDurable, sizes()},
 		{rowLifecycle, []int{clientsMax}},
 		{rowScribe, []int{0}},

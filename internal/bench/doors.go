@@ -16,6 +16,7 @@ const (
 	groupDoors      = "doors"
 	rowDirectPaused = "direct door, scribe paused"
 	rowDirect       = "direct door, ledger written"
+	rowStoredPaused = "durable door, scribe paused"
 	rowDurable      = "durable door, ledger written"
 	rowLifecycle    = "reserve and settle, direct door, ledger written"
 	rowScribe       = "ledger entries through the scribe"
@@ -70,25 +71,32 @@ func (b *run) load(ctx context.Context, s *system, spec loadSpec, edge func(bool
 }
 
 func (b *run) pausedDoors(ctx context.Context, s *system) error {
-	for _, clients := range sizes() {
-		org, agents, err := s.newOrg(ctx, unlimited)
-		if err != nil {
-			return err
-		}
-		windows, err := b.load(ctx, s, loadSpec{
-			Kind: loadDirect, Clients: clients, Windows: b.cfg.Windows, Org: org, Agents: agents, Requests: requestsMax,
-		}, nil)
-		if err != nil {
-			return err
-		}
-		r := rowOf(groupDoors, rowDirectPaused, clients, windows)
-		r.Note = failures(windows)
-		b.add(r)
-		if err := b.rawAgain(ctx); err != nil {
-			return err
+	for _, door := range []struct{ kind, name string }{{DoorDirect, rowDirectPaused}, {DoorDurable, rowStoredPaused}} {
+		for _, clients := range sizes() {
+			if err := b.paused(ctx, s, door.name, loadSpec{Kind: door.kind, Clients: clients, Requests: requestsMax}); err != nil {
+				return err
+			}
 		}
 	}
 	return b.scribe(ctx, s)
+}
+
+// paused measures a load while nothing reaches the ledger. Each load has an
+// org, hence an outbox, of its own.
+func (b *run) paused(ctx context.Context, s *system, name string, spec loadSpec) error {
+	var err error
+	if spec.Org, spec.Agents, err = s.newOrg(ctx, unlimited); err != nil {
+		return err
+	}
+	spec.Windows = b.cfg.Windows
+	windows, err := b.load(ctx, s, spec, nil)
+	if err != nil {
+		return err
+	}
+	r := rowOf(groupDoors, name, spec.Clients, windows)
+	r.Note = failures(windows)
+	b.add(r)
+	return b.rawAgain(ctx)
 }
 
 // scribe starts the scribe on filled outboxes and times it.
