@@ -19,7 +19,7 @@ files["lua/include"] = { ignore = { "211" } }
 
 -- What --include directives bring in; a new include is listed here.
 files["lua"] = { read_globals = {
-  "added_amounts", "any_revoked", "booked_amounts", "charged_at_expiry", "figures", "figures_of",
+  "added_amounts", "any_revoked", "booked_amounts", "charged_at_expiry", "ended", "figures", "figures_of",
   "find_record", "finish", "format_amounts", "format_record", "is_amount", "is_before",
   "judge_limit", "judge_missing", "judge_path", "judge_slots", "last_id", "may_resolve", "move",
   "now", "overrun_fits", "parse_amounts", "parse_record", "read_limits", "refused_amounts",

@@ -33,6 +33,7 @@ end
 --include figures
 --include figures_of
 --include move
+--include ended
 
 local gone = redis.call('HMGET', revoked_key, 'fence', unpack(agents))
 if gone[1] then
@@ -52,10 +53,8 @@ local reason, index, rows, again = judge_path(limit_keys, amounts, revs, opened_
 if again then
   return {reason}
 end
-for i = 2, agent_count + 1 do
-  if gone[i] then
-    reason, index = 'revoked', 0
-  end
+if ended(gone, now_ms) then
+  reason, index = 'revoked', 0
 end
 if not_after > 0 and now_ms > not_after then
   reason, index = 'deadline_passed', 0

@@ -70,7 +70,7 @@ if adds then
   reason, index, rows, again = judge_path(limit_keys, amounts, any_rev, opened_key, epoch_key, now_ms)
   if again then
     return {reason}
-  elseif any_revoked(revoked_key, r, caller) then
+  elseif any_revoked(revoked_key, r, caller, now_ms) then
     reason, index = 'revoked', 0
   elseif not reason and redis.call('XLEN', outbox_key) > 500000 then
     return {'unavailable', 'outbox'}

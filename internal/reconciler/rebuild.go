@@ -150,7 +150,9 @@ type found struct {
 	orgs    map[string]bool
 	records map[int]map[string]string    // by partition: execution, record
 	revoked map[int]map[string]time.Time // by partition: agent, end
+	agents  map[int][]redisx.Registered
 	head    ledger.Head
+	now     time.Time
 }
 
 // collect walks the whole ledger for what the fold does not keep.
@@ -159,7 +161,10 @@ func (r *Reconciler) collect(ctx context.Context, partitions []int) (*found, err
 	if err != nil {
 		return nil, err
 	}
-	f := &found{orgs: map[string]bool{}, records: map[int]map[string]string{}, revoked: map[int]map[string]time.Time{}}
+	f := &found{
+		orgs: map[string]bool{}, records: map[int]map[string]string{}, revoked: map[int]map[string]time.Time{},
+		agents: map[int][]redisx.Registered{}, now: now,
+	}
 	for _, p := range partitions {
 		f.records[p], f.revoked[p] = map[string]string{}, map[string]time.Time{}
 	}
@@ -180,12 +185,29 @@ func (r *Reconciler) collect(ctx context.Context, partitions []int) (*found, err
 		f.remember(&e, now)
 		return nil
 	})
+	for p, agents := range f.agents {
+		for i := range agents {
+			agents[i].Ended = f.ended(p, agents[i].Registration)
+		}
+	}
 	return f, err
 }
 
+// ended: an agent is revoked, or one of its ancestors is.
+func (f *found) ended(p int, a redisx.Registration) bool {
+	_, gone := f.revoked[p][a.Agent]
+	return gone || slices.ContainsFunc(a.Ancestors, func(id string) bool { _, gone := f.revoked[p][id]; return gone })
+}
+
 func (f *found) remember(e *budget.Entry, now time.Time) {
-	if e.Kind == budget.KindAgentRevoked {
+	switch e.Kind {
+	case budget.KindAgentRevoked:
 		f.revoked[e.Partition][e.Agent] = e.At
+		return
+	case budget.KindAgentRegistered:
+		if a, err := redisx.RegistrationOf(*e); err == nil {
+			f.agents[e.Partition] = append(f.agents[e.Partition], redisx.Registered{Registration: a, At: e.At, Execution: e.Execution})
+		}
 		return
 	}
 	if e.Execution == "" || e.Record == "" {
@@ -215,6 +237,9 @@ func (r *Reconciler) restore(ctx context.Context, p int, f *found) error {
 		return err
 	}
 	if err := store.RestoreRevoked(ctx, p, f.revoked[p]); err != nil {
+		return err
+	}
+	if err := store.RestoreAgents(ctx, p, f.agents[p], f.now); err != nil {
 		return err
 	}
 	anchor := redisx.Anchor{Position: r.fold.positions[p], StreamSeq: f.head.StreamSeq, Hash: f.head.Hash.String()}

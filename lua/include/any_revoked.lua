@@ -1,12 +1,12 @@
 -- any_revoked: whether the holder of a record, one of its ancestors or the
--- caller (a named settler may be somebody else) is revoked.
-local function any_revoked(revoked_key, r, caller)
+-- caller (a named settler may be somebody else) has ended.
+local function any_revoked(revoked_key, r, caller, now_ms)
   local agents = {r.agent, caller}
   for agent in string.gmatch(r.ancestors, '[^,]+') do
     agents[#agents + 1] = agent
   end
   for _, at in ipairs(redis.call('HMGET', revoked_key, unpack(agents))) do
-    if at then
+    if at and at + 0 <= now_ms then
       return true
     end
   end

@@ -63,9 +63,13 @@ func ParseAgentRegisterAnswer(data []byte) (AgentRegisterAnswer, error) {
 	return a, parse(data, &a)
 }
 
-// AgentList asks for an org's agents.
+// AgentList asks for an org's agents, oldest first: those after the cursor, and
+// of one agent's tree where Root is given.
 type AgentList struct {
-	Org string `json:"org"`
+	Org    string  `json:"org"`
+	Root   *string `json:"root,omitempty"`
+	Limit  *int64  `json:"limit,omitempty"` // default 1,000
+	Cursor *string `json:"cursor,omitempty"`
 }
 
 // DecodeAgentList reads a request strictly.
@@ -79,6 +83,12 @@ func DecodeAgentList(data []byte) (AgentList, *Error) {
 		switch string(m.name) {
 		case "org":
 			q.Org = m.org()
+		case "root":
+			q.Root = new(m.uuid())
+		case "limit":
+			q.Limit = new(m.integer(1, ListLimitMax))
+		case "cursor":
+			q.Cursor = new(m.uuid())
 		default:
 			m.unknown()
 		}
@@ -102,12 +112,70 @@ type AgentRow struct {
 	Depth     int    `json:"depth"`
 	Revoked   bool   `json:"revoked"`
 	CreatedAt string `json:"created_at"` // see FormatMillis
+	ExpiresAt string `json:"expires_at,omitempty"`
 	TokenHint string `json:"token_hint"`
 }
 
-// AgentListAnswer answers agent_list.
+// AgentShow asks for one agent.
+type AgentShow struct {
+	Org   string `json:"org"`
+	Agent string `json:"agent"`
+}
+
+// DecodeAgentShow reads a request strictly.
+func DecodeAgentShow(data []byte) (AgentShow, *Error) {
+	var q AgentShow
+	r, err := begin(data)
+	if err != nil {
+		return q, err
+	}
+	for m := r.object(""); m.next(); {
+		switch string(m.name) {
+		case "org":
+			q.Org = m.org()
+		case "agent":
+			q.Agent = m.uuid()
+		default:
+			m.unknown()
+		}
+	}
+	r.need(q.Org != "", "org", "")
+	r.need(q.Agent != "", "agent", "")
+	if err := r.finish(); err != nil {
+		return AgentShow{}, err
+	}
+	return q, nil
+}
+
+// AgentShowAnswer is one agent with what counts against the org's limits:
+// its living children, and the living agents of its whole tree.
+type AgentShowAnswer struct {
+	AgentRow
+	Purpose        string   `json:"purpose,omitempty"`
+	Ancestors      []string `json:"ancestors"` // parent first, root last
+	LivingChildren int64    `json:"living_children"`
+	LivingTree     int64    `json:"living_tree"`
+	// OldTokenUntil is when the token before the last rotation ends.
+	OldTokenUntil string `json:"old_token_until,omitempty"`
+}
+
+// Append writes the answer.
+func (a AgentShowAnswer) Append(dst []byte) []byte {
+	a.Ancestors = filled(a.Ancestors)
+	return appendJSON(dst, a)
+}
+
+// ParseAgentShowAnswer reads an answer; the error is an *Error where the
+// broker answered one.
+func ParseAgentShowAnswer(data []byte) (AgentShowAnswer, error) {
+	var a AgentShowAnswer
+	return a, parse(data, &a)
+}
+
+// AgentListAnswer answers agent_list; Cursor is there where more follow.
 type AgentListAnswer struct {
 	Agents []AgentRow `json:"agents"`
+	Cursor string     `json:"cursor,omitempty"`
 }
 
 // Append writes the answer.
@@ -158,10 +226,12 @@ func DecodeAgentRevoke(data []byte) (AgentRevoke, *Error) {
 	return q, nil
 }
 
-// AgentRotate gives an agent a new token and ends the old one.
+// AgentRotate gives an agent a new token and ends the old one: at once, or
+// after OverlapMS.
 type AgentRotate struct {
-	Org   string `json:"org"`
-	Agent string `json:"agent"`
+	Org       string `json:"org"`
+	Agent     string `json:"agent"`
+	OverlapMS *int64 `json:"overlap_ms,omitempty"`
 }
 
 // DecodeAgentRotate reads a request strictly.
@@ -177,6 +247,8 @@ func DecodeAgentRotate(data []byte) (AgentRotate, *Error) {
 			q.Org = m.org()
 		case "agent":
 			q.Agent = m.uuid()
+		case "overlap_ms":
+			q.OverlapMS = new(m.integer(0, OverlapMaxMS))
 		default:
 			m.unknown()
 		}

@@ -254,7 +254,7 @@ func appendMaybe(dst []byte, name string, v *string) []byte {
 	return appendString(appendName(dst, name), *v)
 }
 
-// PoolName asks for pool_freeze or pool_unfreeze.
+// PoolName asks for pool_freeze, pool_unfreeze or pool_close.
 type PoolName struct {
 	Org  string `json:"org"`
 	Pool string `json:"pool"`

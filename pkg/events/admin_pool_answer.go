@@ -22,6 +22,7 @@ type Pool struct {
 	Parent string      `json:"parent,omitempty"`
 	Rev    int64       `json:"rev"`
 	Frozen bool        `json:"frozen"`
+	Closed bool        `json:"closed,omitempty"`
 	Limits []PoolLimit `json:"limits"`
 	Slots  []Slot      `json:"slots"`
 }
@@ -31,7 +32,8 @@ func (p Pool) filled() Pool {
 	return p
 }
 
-// PoolAnswer answers pool_create, pool_set, pool_freeze and pool_unfreeze.
+// PoolAnswer answers pool_create, pool_set, pool_freeze, pool_unfreeze and
+// pool_close.
 type PoolAnswer struct {
 	Outcome string `json:"outcome"`
 	Pool    Pool   `json:"pool"`

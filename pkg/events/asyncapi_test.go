@@ -189,8 +189,8 @@ func agentVerbs() []string {
 
 func adminVerbs() []string {
 	return []string{
-		AdminOrgCreate, AdminPoolCreate, AdminPoolSet, AdminPoolFreeze, AdminPoolUnfreeze, AdminPoolShow, AdminAgentRegister,
-		AdminAgentList, AdminAgentRevoke, AdminAgentRotate, AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
+		AdminOrgCreate, AdminOrgSet, AdminOrgShow, AdminPoolCreate, AdminPoolSet, AdminPoolFreeze, AdminPoolUnfreeze, AdminPoolClose,
+		AdminPoolShow, AdminAgentRegister, AdminAgentList, AdminAgentShow, AdminAgentRevoke, AdminAgentRotate, AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
 	}
 }
 

@@ -146,10 +146,15 @@ func structureKinds() []KindInfo {
 		{KindAgentRegistered, "a new agent", []KindField{
 			field("name", "its name"), maybe("parent", "id of the agent that registered it"),
 			field("root", "id of the first of its line"), field("depth", "0 for the first"),
-			field("pool", "its own pool"),
+			field("pool", "what it draws on"),
+			maybe("ancestors", "ids, parent first"), maybe("pool_parent", "where the pool was made for it: the pool above"),
+			maybe("granted", "the caps of that pool, by unit"), maybe("purpose", "as sent"),
+			maybe("created_at_ms", "when, ms"), maybe("expires_at_ms", "when it ends by itself, ms"),
+			maybe("by", "who registered it: an agent's id, or operator"), maybe("why", "as sent"),
+			maybe("fingerprint", "of the request, for repeats after a rebuild"),
 		}},
 		{KindAgentRevoked, "an agent and its descendants were ended", []KindField{
-			maybe("by", "who revoked: an agent's id, or operator"),
+			maybe("by", "who revoked: an agent's id, or operator"), maybe("why", "as sent"),
 			maybe("agents", "how many ended"),
 		}},
 		{KindGap, "an operator accepted the loss of entries", []KindField{

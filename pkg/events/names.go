@@ -35,6 +35,7 @@ const (
 
 	AgentTTLMaxMS   int64 = 365 * 86_400_000
 	LateWindowMaxMS int64 = 30 * 86_400_000
+	OverlapMaxMS    int64 = 30 * 86_400_000
 	// LateWindowPeriod as late_window_ms: until the period closes.
 	LateWindowPeriod int64 = -1
 

@@ -2,6 +2,7 @@ package events
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -211,11 +212,12 @@ func (m *members) unknown() {
 	r.fail(faultMeaning, m.field(), "unknown field", "")
 }
 
-// brokerOwned names what a payload can never say about its sender.
+// brokerOwned names what a payload can never say about its sender, however it
+// is spelt: agentId, agent_id, AgentID.
 func brokerOwned(name string) bool {
-	switch name {
-	case "agent", "agentId", "agent_id", "parent", "parentId", "parent_id", "root", "rootId", "root_id", "depth",
-		"budgetKey", "budget_key", "org", "orgId", "org_id", "tenant", "tenantId", "tenant_id":
+	switch strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name)) {
+	case "agent", "agentid", "parent", "parentid", "root", "rootid", "depth", "ancestors", "budgetkey", "budgetid",
+		"token", "tokenhash", "org", "orgid", "tenant", "tenantid":
 		return true
 	}
 	return false

@@ -83,9 +83,11 @@ func (q Register) Fingerprint() string {
 	return d.sum()
 }
 
-// RegisterAnswer is the new agent with its token, which is shown once.
+// RegisterAnswer is the new agent with its token, which is shown once; or
+// Outcome denied with Reason revoked, where the caller has ended.
 type RegisterAnswer struct {
 	Outcome string `json:"outcome"`
+	Reason  Reason `json:"reason,omitempty"`
 	Agent   string `json:"agent"`
 	Org     string `json:"org"`
 	Name    string `json:"name"`
@@ -98,7 +100,10 @@ type RegisterAnswer struct {
 
 // Append writes the answer.
 func (a RegisterAnswer) Append(dst []byte) []byte {
-	dst = appendOutcome(dst, OutcomeRegistered)
+	dst = appendOutcome(dst, a.Outcome)
+	if a.Reason != "" {
+		return append(appendText(dst, "reason", string(a.Reason)), '}')
+	}
 	dst = appendText(dst, "agent", a.Agent)
 	dst = appendText(dst, "org", a.Org)
 	dst = appendText(dst, "name", a.Name)

@@ -31,6 +31,9 @@ func ParseEntry(partition int, outboxID, text string) (budget.Entry, error) {
 	e := budget.Entry{Partition: partition, OutboxID: outboxID, Kind: budget.Kind(head[1]), At: at}
 	limits := []budget.LimitID(nil)
 	if subject, ok := strings.CutPrefix(lines[3], "-\t"); ok {
+		if head[4] != "-" {
+			e.Execution = head[4]
+		}
 		limits, err = fillSubject(&e, subject, lines[2])
 	} else {
 		limits, err = fillRecord(&e, head[4], lines[2], lines[3])

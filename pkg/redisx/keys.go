@@ -29,6 +29,7 @@ type partitionKeys struct {
 	expiring, revoked, epoch, opened, outbox          string
 	quarantine, scribe, outstanding                   string
 	limitPrefix, recordPrefix, livePrefix, slotPrefix string
+	treePrefix, childrenPrefix, registrationPrefix    string
 }
 
 func newPartitionKeys(partition int) partitionKeys {
@@ -47,6 +48,10 @@ func newPartitionKeys(partition int) partitionKeys {
 		recordPrefix: "reservation:" + tag,
 		livePrefix:   "live:" + tag,
 		slotPrefix:   "concurrency:" + tag,
+
+		treePrefix:         "tree:" + tag,
+		childrenPrefix:     "children:" + tag,
+		registrationPrefix: "registration:" + tag,
 	}
 }
 
@@ -60,6 +65,16 @@ func (k *partitionKeys) live(org, agent string) string {
 
 func (k *partitionKeys) slot(org, pool, pattern string) string {
 	return k.slotPrefix + seg(org) + seg(pool) + seg(pattern)
+}
+
+func (k *partitionKeys) tree(org, root string) string { return k.treePrefix + seg(org) + seg(root) }
+
+func (k *partitionKeys) children(org, parent string) string {
+	return k.childrenPrefix + seg(org) + seg(parent)
+}
+
+func (k *partitionKeys) registration(execution string) string {
+	return k.registrationPrefix + seg(execution)
 }
 
 // partitionOf spreads orgs over partitions; the number is fixed at install.

@@ -3,15 +3,11 @@ package redisx
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"tallystick/pkg/budget"
 )
-
-// ErrRevoked: an ancestor of a new agent is revoked.
-var ErrRevoked = errors.New("revoked")
 
 // PolicyArgs are the limits of one pool at one revision.
 type PolicyArgs struct {

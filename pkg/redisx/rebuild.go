@@ -73,6 +73,7 @@ func (s *Store) Wipe(ctx context.Context, partition int) error {
 // survive one.
 var wiped = [...]string{
 	"bp", "reservation", "expiring", "live", "opened", "concurrency", "similar", "epoch", "outstanding", "quarantine",
+	"tree", "children", "registration",
 }
 
 func wipeNode(ctx context.Context, c redis.Cmdable, k *partitionKeys) error {
