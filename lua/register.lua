@@ -16,7 +16,7 @@
 -- ARGV[7] living agents of the tree at most   ARGV[8] execution, or - for none
 -- ARGV[9] number of ancestors   ARGV[10] of limits to make   ARGV[11] of limits on the path
 -- ARGV[12] subject line of the pool's entry   ARGV[13] its detail; then the ancestors,
--- per limit to make: field in opened:{p}, cap; per limit on the path: cap granted in its unit or '', revision
+-- per limit to make: field in opened:{p}, cap, epsilon, on_overrun, late window ms; per limit on the path: cap granted in its unit or '', revision
 --
 -- Outcomes, first that holds: unavailable | known, registration | revoked | invalid | stale | missing |
 -- grant, index of the limit on the path | children | tree | registered
@@ -25,7 +25,7 @@ local agent, registration, subject, detail, ends, children_max, tree_max, execut
 local ancestor_count, made_count, path_count = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local pool_subject, pool_detail = ARGV[12], ARGV[13]
 local ancestors, made_at = {unpack(ARGV, 14, 13 + ancestor_count)}, 13 + ancestor_count
-local path_at = made_at + 2 * made_count
+local path_at = made_at + 5 * made_count
 
 --include now
 --include judge_missing
@@ -47,7 +47,7 @@ if ended(gone, now_ms) then
   return {'revoked'}
 end
 for i = 1, made_count do
-  if not is_amount(ARGV[made_at + 2 * i]) then
+  if not is_amount(ARGV[made_at + 5 * i - 3]) then
     return {'invalid'}
   end
 end
@@ -72,9 +72,9 @@ end
 -- writes
 local moves = {}
 for i = 1, made_count do
-  local field, cap = ARGV[made_at + 2 * i - 1], ARGV[made_at + 2 * i]
-  redis.call('HSET', KEYS[7 + i], 'cap', cap, 'adj', '0', 'held', '0', 'spent', '0', 'withheld', '0', 'epsilon', '0',
-    'on_overrun', 'reject', 'late_window', '3600000', 'state', 'open', 'opens', '0', 'closes', '0', 'rev', '1')
+  local field, cap, epsilon, on_overrun, late_window = unpack(ARGV, made_at + 5 * i - 4, made_at + 5 * i)
+  redis.call('HSET', KEYS[7 + i], 'cap', cap, 'adj', '0', 'held', '0', 'spent', '0', 'withheld', '0', 'epsilon', epsilon,
+    'on_overrun', on_overrun, 'late_window', late_window, 'state', 'open', 'opens', '0', 'closes', '0', 'rev', '1')
   redis.call('HSET', opened_key, field, '1')
   moves[i] = 'c+' .. cap
 end

@@ -74,7 +74,9 @@ func (b *bank) open() (budget.Agent, []budget.Limit, []budget.Slot) {
 	_, err := registrar.ApplyPolicy(b.ctx, redisx.PolicyArgs{Org: agent.Org, Pool: id.Pool, Rev: 1, Limits: []redisx.PolicyLimit{
 		{Unit: id.Unit, Period: id.Period, Cap: 1000, OnOverrun: "reject", State: "open", LateWindowMS: 1000},
 	}})
-	b.permitted("policy", err, registrar.RegisterAgent(b.ctx, redisx.RegisterArgs{Agent: agent, Name: "n", Pool: "main", Root: agent.ID}))
+	b.permitted("policy", err, errOf(registrar.Register(b.ctx, redisx.RegisterArgs{
+		Registration: redisx.Registration{Org: agent.Org, Agent: agent.ID, Name: "n", Pool: "main", Root: agent.ID, ExpiresAtMS: 4102444800000}, TreeMax: 10,
+	})))
 	return agent, []budget.Limit{{LimitID: id, Rev: 1}}, []budget.Slot{{Pool: "main", Pattern: "*", Max: 10}}
 }
 
@@ -123,7 +125,7 @@ func TestRedisRightsSuffice(t *testing.T) {
 	batch.Run(b.ctx)
 	b.permitted("settler", settled.Err, refused.Err, released.Err, tombstone.Err)
 
-	b.permitted("revoke", registrar.Revoke(b.ctx, agent, "operator"))
+	b.permitted("revoke", registrar.Revoke(b.ctx, redisx.RevokeArgs{Agent: agent, By: "operator"}))
 	batch = registrar.Batch()
 	released = batch.Release(redisx.ReleaseArgs{Caller: agent, Operator: true, Execution: "revoked", Key: "r", Fingerprint: "f"})
 	batch.Run(b.ctx)
@@ -241,3 +243,5 @@ func TestRedisRightsEnd(t *testing.T) {
 		_ = c.Close()
 	}
 }
+
+func errOf(_ redisx.Registration, _ bool, err error) error { return err }

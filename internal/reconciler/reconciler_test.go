@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/reconciler"
 	"tallystick/pkg/budget"
 	"tallystick/pkg/events"
+	"tallystick/pkg/redisx"
 )
 
 // TestExactUnderLoad compares while agents work, with the scribe away, at
@@ -222,7 +223,7 @@ func TestRebuildGivesBackWhatWas(t *testing.T) {
 	}
 	w.policy(t, "team", 2, 2_000_000)
 	w.path[0].Rev, w.path[1].Rev = 2, 2
-	must(t, w.store.Revoke(t.Context(), budget.Agent{Org: org, ID: "agent-x"}, "operator"))
+	must(t, w.store.Revoke(t.Context(), redisx.RevokeArgs{Agent: budget.Agent{Org: org, ID: "agent-x"}, By: "operator"}))
 	stop := w.carry(t)
 	eventually(t, "all on the ledger", func() bool { return cause(w.report(t), "outbox_pending").Count == 0 })
 	stop()

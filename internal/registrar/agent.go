@@ -2,12 +2,11 @@ package registrar
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 
 	"tallystick/internal/registry"
 	"tallystick/internal/topology"
@@ -22,22 +21,29 @@ func (r *Registrar) agentRegister(ctx context.Context, req worker.AdminRequest) 
 	if refused != nil {
 		return nil, refused
 	}
-	if _, _, err := r.cfg.Directory.Pool(ctx, q.Org, q.Pool); err != nil {
-		return nil, answerable(notFound(err, "pool", "pool"))
+	n := newborn{
+		org: q.Org, name: q.Name, pool: q.Pool, by: redisx.Operator,
+		fingerprint: fmt.Sprintf("%x", sha256.Sum256(req.Body)),
 	}
-	a, err := r.newAgent(ctx, q)
-	if err != nil {
-		return nil, answerable(err)
+	if q.TTLMS != nil {
+		n.ttl = time.Duration(*q.TTLMS) * time.Millisecond
 	}
-	token := topology.NewToken()
-	a.TokenHash, a.TokenHint = topology.TokenHash(token), topology.TokenHint(token)
-	// The script is first: it alone knows for certain who is revoked.
-	err = r.cfg.Store.RegisterAgent(ctx, redisx.RegisterArgs{Agent: identity(a), Name: a.Name, Pool: a.Pool, Root: a.Root, Depth: a.Depth})
+	if req.Key != "" {
+		if e := events.CheckKey(req.Key); e != nil {
+			return nil, e
+		}
+		n.execution = redisx.ExecutionID(q.Org, redisx.Operator, events.VerbRegister, req.Key)
+	}
+	if q.Parent != nil {
+		parent, _, err := r.cfg.Directory.Agent(ctx, q.Org, *q.Parent)
+		if err != nil {
+			return nil, answerable(notFound(err, "agent", "parent"))
+		}
+		n.parent = &parent
+	}
+	a, token, _, err := r.register(ctx, n)
 	if errors.Is(err, redisx.ErrRevoked) {
-		return nil, errParentRevoked()
-	}
-	if err == nil {
-		err = r.cfg.Directory.CreateAgent(ctx, a)
+		return nil, events.InvalidArgument("parent", "the parent or one of its ancestors is revoked", "register under a live agent")
 	}
 	if err != nil {
 		return nil, answerable(err)
@@ -45,41 +51,6 @@ func (r *Registrar) agentRegister(ctx context.Context, req worker.AdminRequest) 
 	return events.AgentRegisterAnswer{
 		Agent: a.ID, Org: a.Org, Name: a.Name, Token: token, Pool: a.Pool, Parent: a.Parent, Root: a.Root, Depth: a.Depth,
 	}.Append(nil), nil
-}
-
-// newAgent is the agent that a request asks for. Root, depth and ancestors
-// come from the parent's record, never from the request.
-func (r *Registrar) newAgent(ctx context.Context, q events.AgentRegister) (registry.Agent, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return registry.Agent{}, fmt.Errorf("agent id: %w", err)
-	}
-	a := registry.Agent{Org: q.Org, ID: id.String(), Name: q.Name, Pool: q.Pool, Root: id.String(), CreatedAt: now()}
-	if q.TTLMS != nil {
-		a.ExpiresAt = a.CreatedAt.Add(time.Duration(*q.TTLMS) * time.Millisecond)
-	}
-	if q.Parent == nil {
-		return a, nil
-	}
-	parent, _, err := r.cfg.Directory.Agent(ctx, q.Org, *q.Parent)
-	if err != nil {
-		return a, notFound(err, "agent", "parent")
-	}
-	if !parent.RevokedAt.IsZero() {
-		return a, errParentRevoked()
-	}
-	if parent.Depth >= registry.AgentDepthMax {
-		e := events.LimitExceeded("depth")
-		e.Message = fmt.Sprintf("agents are nested at most %d deep", registry.AgentDepthMax)
-		return a, e
-	}
-	a.Parent, a.Root, a.Depth = parent.ID, parent.Root, parent.Depth+1
-	a.Ancestors = append([]string{parent.ID}, parent.Ancestors...)
-	return a, nil
-}
-
-func errParentRevoked() error {
-	return events.InvalidArgument("parent", "the parent or one of its ancestors is revoked", "register under a live agent")
 }
 
 func identity(a registry.Agent) budget.Agent {
@@ -103,15 +74,59 @@ func (r *Registrar) agentList(ctx context.Context, req worker.AdminRequest) ([]b
 		revoked[a.ID] = !a.RevokedAt.IsZero()
 	}
 	var answer events.AgentListAnswer
+	limit := events.ListLimitMax
+	if q.Limit != nil {
+		limit = *q.Limit
+	}
 	for _, a := range agents {
-		answer.Agents = append(answer.Agents, events.AgentRow{
-			Agent: a.ID, Org: a.Org, Name: a.Name, Pool: a.Pool, Parent: a.Parent, Root: a.Root, Depth: a.Depth,
-			// Revocation is one mark at the top of a subtree.
-			Revoked:   revoked[a.ID] || slices.ContainsFunc(a.Ancestors, func(id string) bool { return revoked[id] }),
-			CreatedAt: events.FormatMillis(a.CreatedAt), TokenHint: a.TokenHint,
-		})
+		if q.Root != nil && a.Root != *q.Root || q.Cursor != nil && a.ID <= *q.Cursor {
+			continue
+		}
+		if int64(len(answer.Agents)) == limit {
+			answer.Cursor = answer.Agents[limit-1].Agent
+			break
+		}
+		// Revocation is one mark at the top of a subtree.
+		gone := revoked[a.ID] || slices.ContainsFunc(a.Ancestors, func(id string) bool { return revoked[id] })
+		answer.Agents = append(answer.Agents, agentRow(a, gone))
 	}
 	return bounded(answer.Append(nil), "agents")
+}
+
+func agentRow(a registry.Agent, revoked bool) events.AgentRow {
+	row := events.AgentRow{
+		Agent: a.ID, Org: a.Org, Name: a.Name, Pool: a.Pool, Parent: a.Parent, Root: a.Root, Depth: a.Depth,
+		Revoked: revoked, CreatedAt: events.FormatMillis(a.CreatedAt), TokenHint: a.TokenHint,
+	}
+	if !a.ExpiresAt.IsZero() {
+		row.ExpiresAt = events.FormatMillis(a.ExpiresAt)
+	}
+	return row
+}
+
+// agentShow answers from Redis whether the agent is revoked: it alone knows
+// for certain.
+func (r *Registrar) agentShow(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
+	q, refused := events.DecodeAgentShow(req.Body)
+	if refused != nil {
+		return nil, refused
+	}
+	a, _, err := r.cfg.Directory.Agent(ctx, q.Org, q.Agent)
+	if err != nil {
+		return nil, answerable(notFound(err, "agent", "agent"))
+	}
+	standing, err := r.cfg.Store.Standing(ctx, identity(a))
+	if err != nil {
+		return nil, answerable(err)
+	}
+	answer := events.AgentShowAnswer{
+		AgentRow: agentRow(a, standing.Revoked), Purpose: a.Purpose, Ancestors: a.Ancestors,
+		LivingChildren: standing.Children, LivingTree: standing.Tree,
+	}
+	if a.OldTokenUntil.After(now()) {
+		answer.OldTokenUntil = events.FormatMillis(a.OldTokenUntil)
+	}
+	return answer.Append(nil), nil
 }
 
 func (r *Registrar) agentRotate(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
@@ -119,14 +134,29 @@ func (r *Registrar) agentRotate(ctx context.Context, req worker.AdminRequest) ([
 	if refused != nil {
 		return nil, refused
 	}
-	token := topology.NewToken()
-	a, err := r.changeAgent(ctx, q.Org, q.Agent, func(a registry.Agent, revision uint64) error {
-		return r.cfg.Directory.RotateToken(ctx, a, revision, topology.TokenHash(token), topology.TokenHint(token))
-	})
+	var overlap time.Duration
+	if q.OverlapMS != nil {
+		overlap = time.Duration(*q.OverlapMS) * time.Millisecond
+	}
+	a, token, err := r.rotate(ctx, q.Org, q.Agent, overlap)
 	if err != nil {
 		return nil, answerable(err)
 	}
 	return events.AgentRotateAnswer{Agent: a.ID, Org: a.Org, Name: a.Name, Token: token, Pool: a.Pool}.Append(nil), nil
+}
+
+// rotate gives an agent a new token; the old one ends, at once or after the
+// overlap.
+func (r *Registrar) rotate(ctx context.Context, org, id string, overlap time.Duration) (a registry.Agent, token string, err error) {
+	token = topology.NewToken()
+	var oldUntil time.Time
+	if overlap > 0 {
+		oldUntil = now().Add(overlap)
+	}
+	a, err = r.changeAgent(ctx, org, id, func(a registry.Agent, revision uint64) error {
+		return r.cfg.Directory.RotateToken(ctx, a, revision, topology.TokenHash(token), topology.TokenHint(token), oldUntil)
+	})
+	return a, token, err
 }
 
 // changeAgent reads an agent and changes it, again where somebody else did

@@ -22,7 +22,7 @@ func TestAgentsFormATree(t *testing.T) {
 		t.Errorf("root %+v", root)
 	}
 	last := root
-	for depth := 1; depth <= registry.AgentDepthMax; depth++ {
+	for depth := 1; depth <= int(registry.DepthMaxDefault); depth++ {
 		child := w.agent(last.Agent)
 		if child.Depth != depth || child.Root != root.Agent || child.Parent != last.Agent {
 			t.Errorf("child %+v", child)

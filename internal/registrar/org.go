@@ -40,6 +40,48 @@ func (r *Registrar) orgCreate(ctx context.Context, req worker.AdminRequest) ([]b
 	return events.OrgCreateAnswer{Outcome: events.OutcomeCreated, Org: q.Org}.Append(nil), nil
 }
 
+func (r *Registrar) orgSet(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
+	q, refused := events.DecodeOrgSet(req.Body)
+	if refused != nil {
+		return nil, refused
+	}
+	if q == (events.OrgSet{Org: q.Org}) {
+		return nil, events.InvalidArgument("", "nothing to change is named", "name display, depth_max, children_max or tree_max")
+	}
+	o, err := r.cfg.Directory.ChangeOrg(ctx, q.Org, func(o *registry.Org) {
+		if q.Display != nil {
+			o.Display = *q.Display
+		}
+		for _, c := range []struct{ to, from **int64 }{{&o.DepthMax, &q.DepthMax}, {&o.ChildrenMax, &q.ChildrenMax}, {&o.TreeMax, &q.TreeMax}} {
+			if *c.from != nil {
+				*c.to = *c.from
+			}
+		}
+	})
+	if err != nil {
+		return nil, answerable(notFound(err, "org", "org"))
+	}
+	return orgAnswer(o), nil
+}
+
+func (r *Registrar) orgShow(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
+	q, refused := events.DecodeOrgShow(req.Body)
+	if refused != nil {
+		return nil, refused
+	}
+	o, err := r.cfg.Directory.Org(ctx, q.Org)
+	if err != nil {
+		return nil, answerable(notFound(err, "org", "org"))
+	}
+	return orgAnswer(o), nil
+}
+
+func orgAnswer(o registry.Org) []byte {
+	a := events.OrgAnswer{Org: o.Name, Display: o.Display, CreatedAt: events.FormatMillis(o.CreatedAt)}
+	a.DepthMax, a.ChildrenMax, a.TreeMax = o.AgentLimits()
+	return a.Append(nil)
+}
+
 // needOrg refuses an org that does not exist.
 func (r *Registrar) needOrg(ctx context.Context, org string) error {
 	_, err := r.cfg.Directory.Org(ctx, org)

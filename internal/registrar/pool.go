@@ -67,9 +67,10 @@ func (r *Registrar) checkParent(ctx context.Context, p registry.Pool) error {
 		return notFound(err, "pool", "parent")
 	}
 	if len(path) >= registry.PoolDepthMax {
-		e := events.LimitExceeded("pool depth")
-		e.Message = fmt.Sprintf("a path has at most %d pools", registry.PoolDepthMax)
-		return e
+		return limitExceeded("pool depth", fmt.Sprintf("a path has at most %d pools", registry.PoolDepthMax))
+	}
+	if path[0].Closed {
+		return errClosed("parent")
 	}
 	return nil
 }
@@ -86,30 +87,56 @@ func (r *Registrar) poolSet(ctx context.Context, req worker.AdminRequest) ([]byt
 	if err := checkSet(q); err != nil {
 		return nil, err
 	}
-	p, err := r.change(ctx, q.Org, q.Pool, func(p *registry.Pool) error { return edit(p, q) })
+	p, err := r.change(ctx, q.Org, q.Pool, func(p *registry.Pool) error {
+		if p.Closed {
+			return errClosed("pool")
+		}
+		return edit(p, q)
+	})
 	if err != nil {
 		return nil, answerable(err)
 	}
 	return r.poolAnswer(ctx, events.OutcomeSet, p)
 }
 
+// errClosed: a closed pool is history; it takes nothing and changes no more.
+func errClosed(field string) *events.Error {
+	return events.InvalidArgument(field, "the pool is closed for good", "make another one")
+}
+
+// poolClose ends a pool for good: holds are kept, and settled or released;
+// nothing new is taken from it, or from any pool below it.
+func (r *Registrar) poolClose(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
+	return r.changeState(ctx, req, events.OutcomeClosed, func(p *registry.Pool) error {
+		p.Closed = true
+		return nil
+	})
+}
+
 func (r *Registrar) poolFreeze(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
-	return r.freeze(ctx, req, true, events.OutcomeFrozen)
+	return r.changeState(ctx, req, events.OutcomeFrozen, freeze(true))
 }
 
 func (r *Registrar) poolUnfreeze(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
-	return r.freeze(ctx, req, false, events.OutcomeUnfrozen)
+	return r.changeState(ctx, req, events.OutcomeUnfrozen, freeze(false))
 }
 
-func (r *Registrar) freeze(ctx context.Context, req worker.AdminRequest, frozen bool, outcome string) ([]byte, error) {
+func freeze(on bool) func(*registry.Pool) error {
+	return func(p *registry.Pool) error {
+		if p.Closed {
+			return errClosed("pool")
+		}
+		p.Frozen = on
+		return nil
+	}
+}
+
+func (r *Registrar) changeState(ctx context.Context, req worker.AdminRequest, outcome string, edit func(*registry.Pool) error) ([]byte, error) {
 	q, refused := events.DecodePoolName(req.Body)
 	if refused != nil {
 		return nil, refused
 	}
-	p, err := r.change(ctx, q.Org, q.Pool, func(p *registry.Pool) error {
-		p.Frozen = frozen
-		return nil
-	})
+	p, err := r.change(ctx, q.Org, q.Pool, edit)
 	if err != nil {
 		return nil, answerable(err)
 	}
@@ -135,7 +162,7 @@ func (r *Registrar) change(ctx context.Context, org, pool string, edit func(*reg
 		if err := r.apply(ctx, p); err != nil {
 			return p, err
 		}
-		if changed.Frozen == p.Frozen && sameContent(changed, p) {
+		if changed.Frozen == p.Frozen && changed.Closed == p.Closed && sameContent(changed, p) {
 			return p, nil
 		}
 		changed.Rev++
@@ -191,7 +218,7 @@ func (r *Registrar) poolAnswer(ctx context.Context, outcome string, p registry.P
 
 // poolRow is a pool as operators see it: rules from KV, figures from Redis.
 func (r *Registrar) poolRow(ctx context.Context, p registry.Pool) (events.Pool, error) {
-	row := events.Pool{Org: p.Org, Pool: p.Name, Parent: p.Parent, Rev: p.Rev, Frozen: p.Frozen}
+	row := events.Pool{Org: p.Org, Pool: p.Name, Parent: p.Parent, Rev: p.Rev, Frozen: p.Frozen, Closed: p.Closed}
 	ids := make([]budget.LimitID, len(p.Limits))
 	for i, l := range p.Limits {
 		ids[i] = budget.LimitID{Pool: p.Name, Unit: l.Unit, Period: l.Period}

@@ -90,13 +90,17 @@ func New(cfg Config) (*Registrar, error) {
 func (r *Registrar) Verbs() map[string]worker.AdminFunc {
 	return map[string]worker.AdminFunc{
 		events.AdminOrgCreate:     r.orgCreate,
+		events.AdminOrgSet:        r.orgSet,
+		events.AdminOrgShow:       r.orgShow,
 		events.AdminPoolCreate:    r.poolCreate,
 		events.AdminPoolSet:       r.poolSet,
 		events.AdminPoolFreeze:    r.poolFreeze,
 		events.AdminPoolUnfreeze:  r.poolUnfreeze,
+		events.AdminPoolClose:     r.poolClose,
 		events.AdminPoolShow:      r.poolShow,
 		events.AdminAgentRegister: r.agentRegister,
 		events.AdminAgentList:     r.agentList,
+		events.AdminAgentShow:     r.agentShow,
 		events.AdminAgentRevoke:   r.agentRevoke,
 		events.AdminAgentRotate:   r.agentRotate,
 	}
@@ -234,7 +238,10 @@ func (r *Registrar) apply(ctx context.Context, p registry.Pool) error {
 
 func policyOf(p registry.Pool) redisx.PolicyArgs {
 	state := "open"
-	if p.Frozen {
+	switch {
+	case p.Closed:
+		state = "closed"
+	case p.Frozen:
 		state = "frozen"
 	}
 	args := redisx.PolicyArgs{Org: p.Org, Pool: p.Name, Rev: p.Rev}

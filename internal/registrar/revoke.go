@@ -19,8 +19,6 @@ const releaseMax = 256
 // revokedReason stands on the entry of each hold that a revocation gave back.
 const revokedReason = "agent revoked"
 
-// agentRevoke ends an agent and its subtree. From the script on nothing new is
-// taken by them, so what they hold then is all there is to release.
 func (r *Registrar) agentRevoke(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
 	q, refused := events.DecodeAgentRevoke(req.Body)
 	if refused != nil {
@@ -30,10 +28,22 @@ func (r *Registrar) agentRevoke(ctx context.Context, req worker.AdminRequest) ([
 	if err != nil {
 		return nil, answerable(notFound(err, "agent", "agent"))
 	}
-	if err := r.cfg.Store.Revoke(ctx, identity(a), redisx.Operator); err != nil {
+	n, err := r.revoke(ctx, a, q.Holds, redisx.RevokeArgs{By: redisx.Operator})
+	if err != nil {
 		return nil, answerable(err)
 	}
-	_, err = r.changeAgent(ctx, a.Org, a.ID, func(a registry.Agent, revision uint64) error {
+	return events.RevokeAnswer{Outcome: events.OutcomeRevoked, Agents: n}.Append(nil), nil
+}
+
+// revoke ends an agent and its subtree, and tells how many these are. From the
+// script on nothing new is taken by them, so what they hold then is all there
+// is to release; what comes after it may be repeated.
+func (r *Registrar) revoke(ctx context.Context, a registry.Agent, holds *string, args redisx.RevokeArgs) (int, error) {
+	args.Agent = identity(a)
+	if err := r.cfg.Store.Revoke(ctx, args); err != nil {
+		return 0, err
+	}
+	_, err := r.changeAgent(ctx, a.Org, a.ID, func(a registry.Agent, revision uint64) error {
 		if !a.RevokedAt.IsZero() {
 			return nil
 		}
@@ -41,20 +51,27 @@ func (r *Registrar) agentRevoke(ctx context.Context, req worker.AdminRequest) ([
 		return r.cfg.Directory.UpdateAgent(ctx, a, revision)
 	})
 	if err != nil {
-		return nil, answerable(err)
+		return 0, err
 	}
 	subtree, err := r.subtree(ctx, a)
 	if err != nil {
-		return nil, answerable(err)
+		return 0, err
 	}
-	if q.Holds != nil && *q.Holds == events.HoldsRelease {
+	ended := make([]budget.Agent, len(subtree))
+	for i, member := range subtree {
+		ended[i] = identity(member)
+	}
+	if err := r.cfg.Store.Uncount(ctx, a.Root, ended); err != nil {
+		return 0, err
+	}
+	if holds != nil && *holds == events.HoldsRelease {
 		for _, holder := range subtree {
 			if err := r.releaseAll(ctx, holder, a.ID); err != nil {
-				return nil, answerable(err)
+				return 0, err
 			}
 		}
 	}
-	return events.RevokeAnswer{Outcome: events.OutcomeRevoked, Agents: len(subtree)}.Append(nil), nil
+	return len(subtree), nil
 }
 
 // subtree lists an agent with its descendants.

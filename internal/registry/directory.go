@@ -51,6 +51,27 @@ func (d *Directory) CreateOrg(ctx context.Context, o Org) error {
 	return d.orgs.create(ctx, o.Name, o)
 }
 
+// ChangeOrg edits an org by compare-and-set; ErrConflict where others are
+// always quicker.
+func (d *Directory) ChangeOrg(ctx context.Context, name string, edit func(*Org)) (Org, error) {
+	var o Org
+	var err error
+	for range changesMax {
+		var revision uint64
+		if o, revision, err = d.orgs.get(ctx, name); err != nil {
+			return o, err
+		}
+		edit(&o)
+		if err = d.orgs.update(ctx, name, o, revision); !errors.Is(err, ErrConflict) {
+			return o, err
+		}
+	}
+	return o, err
+}
+
+// changesMax is how often a change is tried against others of the same record.
+const changesMax = 8
+
 // Pool reads a pool with its KV revision.
 func (d *Directory) Pool(ctx context.Context, org, name string) (Pool, uint64, error) {
 	return d.pools.get(ctx, poolKey(org, name))
@@ -118,18 +139,30 @@ func (d *Directory) UpdateAgent(ctx context.Context, a Agent, revision uint64) e
 }
 
 // RotateToken gives an agent that was read at the KV revision another token.
-// The old one ends with the agent's record: what is left of it in the tokens
-// after a crash leads nowhere.
-func (d *Directory) RotateToken(ctx context.Context, a Agent, revision uint64, hash, hint string) error {
+// The old one ends with the agent's record, or works until the time given:
+// what is left of it in the tokens after a crash leads nowhere.
+func (d *Directory) RotateToken(ctx context.Context, a Agent, revision uint64, hash, hint string, oldUntil time.Time) error {
 	if err := d.tokens.create(ctx, hash, tokenRecord{Org: a.Org, Agent: a.ID}); err != nil {
 		return err
 	}
-	old := a.TokenHash
+	ended := []string{a.OldTokenHash, a.TokenHash}
+	a.OldTokenHash, a.OldTokenUntil = "", time.Time{}
+	if !oldUntil.IsZero() {
+		a.OldTokenHash, a.OldTokenUntil, ended = a.TokenHash, oldUntil, ended[:1]
+	}
 	a.TokenHash, a.TokenHint = hash, hint
 	if err := d.UpdateAgent(ctx, a, revision); err != nil {
 		return err
 	}
-	return d.tokens.remove(ctx, old)
+	for _, old := range ended {
+		if old == "" {
+			continue
+		}
+		if err := d.tokens.remove(ctx, old); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Agents lists an org's agents in the order of their making.
@@ -140,7 +173,7 @@ func (d *Directory) Agents(ctx context.Context, org string) ([]Agent, error) {
 }
 
 // Token finds whose a token is, by its hash: always fresh, so that a rotated
-// token ends at once. ExpiresAt is zero where the agent does not expire; an
+// token ends at once. ExpiresAt is when the token ends, zero for never; an
 // expired agent's token is ErrNotFound, a revoked one's still leads to it.
 func (d *Directory) Token(ctx context.Context, hash string) (org, agentID string, expiresAt time.Time, err error) {
 	t, _, err := d.tokens.get(ctx, hash)
@@ -151,14 +184,23 @@ func (d *Directory) Token(ctx context.Context, hash string) (org, agentID string
 	if err != nil {
 		return "", "", time.Time{}, err
 	}
-	if subtle.ConstantTimeCompare([]byte(a.TokenHash), []byte(hash)) != 1 {
+	ends := a.ExpiresAt
+	switch {
+	case same(a.TokenHash, hash):
+	case same(a.OldTokenHash, hash):
+		if ends.IsZero() || a.OldTokenUntil.Before(ends) {
+			ends = a.OldTokenUntil
+		}
+	default:
 		return "", "", time.Time{}, ErrNotFound
 	}
-	if !a.ExpiresAt.IsZero() && !time.Now().Before(a.ExpiresAt) {
+	if !ends.IsZero() && !time.Now().Before(ends) {
 		return "", "", time.Time{}, ErrNotFound
 	}
-	return a.Org, a.ID, a.ExpiresAt, nil
+	return a.Org, a.ID, ends, nil
 }
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // Epoch is the partition's epoch, "" where none was ever made.
 func (d *Directory) Epoch(ctx context.Context, partition int) (string, error) {

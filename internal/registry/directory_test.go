@@ -130,7 +130,7 @@ func TestTokenLeadsToItsAgentUntilRotated(t *testing.T) {
 	}
 	old, revision, err := w.dir.Agent(t.Context(), org, a.ID)
 	must(t, err)
-	must(t, w.dir.RotateToken(t.Context(), old, revision, "bb", "bbbb"))
+	must(t, w.dir.RotateToken(t.Context(), old, revision, "bb", "bbbb", time.Time{}))
 	if got := who("aa"); got != gone {
 		t.Errorf("old token: %s", got)
 	}
@@ -138,7 +138,7 @@ func TestTokenLeadsToItsAgentUntilRotated(t *testing.T) {
 		t.Errorf("new token: %s", got)
 	}
 	// A rotation that lost the race leaves a record that leads nowhere.
-	if err := w.dir.RotateToken(t.Context(), old, revision, "cc", "cccc"); !errors.Is(err, registry.ErrConflict) {
+	if err := w.dir.RotateToken(t.Context(), old, revision, "cc", "cccc", time.Time{}); !errors.Is(err, registry.ErrConflict) {
 		t.Fatalf("stale rotation: %v", err)
 	}
 	if got := who("cc"); got != gone {
@@ -146,6 +146,37 @@ func TestTokenLeadsToItsAgentUntilRotated(t *testing.T) {
 	}
 	if got := who("bb"); got != found {
 		t.Errorf("after a lost rotation: %s", got)
+	}
+}
+
+// TestOldTokenWorksForTheOverlap: the old token ends when it was told to, and
+// one that is older still ends at once.
+func TestOldTokenWorksForTheOverlap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := registry.Agent{Org: org, ID: "0196b7a0-0000-7000-8000-000000000002", Name: "n", Pool: "p", TokenHash: "t1"}
+	must(t, w.dir.CreateAgent(t.Context(), a))
+	rotate := func(hash string, until time.Time) {
+		a, revision, err := w.dir.Agent(t.Context(), org, a.ID)
+		must(t, err)
+		must(t, w.dir.RotateToken(t.Context(), a, revision, hash, hash, until))
+	}
+	ends := func(hash string) string {
+		_, _, expires, err := w.dir.Token(t.Context(), hash)
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprint(expires.UnixMilli())
+	}
+	soon, never := time.Now().Add(time.Hour).Truncate(time.Millisecond), fmt.Sprint(time.Time{}.UnixMilli())
+	rotate("t2", soon)
+	if old, fresh := ends("t1"), ends("t2"); old != fmt.Sprint(soon.UnixMilli()) || fresh != never {
+		t.Errorf("old %s, new %s", old, fresh)
+	}
+	rotate("t3", time.Now().Add(-time.Millisecond))
+	gone := registry.ErrNotFound.Error()
+	if got := []string{ends("t1"), ends("t2"), ends("t3")}; got[0] != gone || got[1] != gone || got[2] != never {
+		t.Errorf("after the second rotation: %q", got)
 	}
 }
 

@@ -19,17 +19,36 @@ var (
 	ErrUnavailable = budget.ErrUnavailable
 )
 
-// Structural bounds.
+// PoolDepthMax bounds the pools on a path, root included.
+const PoolDepthMax = 8
+
+// Limits on agents where an org sets none.
 const (
-	PoolDepthMax  = 8 // pools on a path, root included
-	AgentDepthMax = 5
+	DepthMaxDefault    int64 = 5
+	ChildrenMaxDefault int64 = 100
+	TreeMaxDefault     int64 = 1000
 )
 
-// Org is a tenant.
+// Org is a tenant with its limits on agents; nil is the default.
 type Org struct {
 	Name      string    `json:"name"`
 	Display   string    `json:"display,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
+
+	DepthMax    *int64 `json:"depth_max,omitempty"`    // greatest depth of an agent
+	ChildrenMax *int64 `json:"children_max,omitempty"` // living children of one agent
+	TreeMax     *int64 `json:"tree_max,omitempty"`     // living agents of one tree
+}
+
+// AgentLimits gives the limits that hold.
+func (o Org) AgentLimits() (depth, children, tree int64) {
+	or := func(set *int64, otherwise int64) int64 {
+		if set == nil {
+			return otherwise
+		}
+		return *set
+	}
+	return or(o.DepthMax, DepthMaxDefault), or(o.ChildrenMax, ChildrenMaxDefault), or(o.TreeMax, TreeMaxDefault)
 }
 
 // Limit is one limit of a pool; Cap nil is no cap.
@@ -56,7 +75,8 @@ type Pool struct {
 	Parent string  `json:"parent,omitempty"`
 	Rev    int64   `json:"rev"`
 	Frozen bool    `json:"frozen,omitempty"`
-	Limits []Limit `json:"limits"` // by unit, then period, in byte order
+	Closed bool    `json:"closed,omitempty"` // for good
+	Limits []Limit `json:"limits"`           // by unit, then period, in byte order
 	Slots  []Slot  `json:"slots,omitempty"`
 }
 
@@ -67,6 +87,7 @@ type Agent struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
 	Pool      string    `json:"pool"`
+	Purpose   string    `json:"purpose,omitempty"`
 	Parent    string    `json:"parent,omitempty"`
 	Root      string    `json:"root"`
 	Depth     int       `json:"depth"`
@@ -79,6 +100,10 @@ type Agent struct {
 	// where its record is still there.
 	TokenHash string `json:"token_hash"`
 	TokenHint string `json:"token_hint"`
+	// OldTokenHash is the token before the last rotation, which works until
+	// OldTokenUntil.
+	OldTokenHash  string    `json:"old_token_hash,omitempty"`
+	OldTokenUntil time.Time `json:"old_token_until,omitzero"`
 }
 
 // tokenRecord leads from a token to its agent.

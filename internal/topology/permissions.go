@@ -38,7 +38,7 @@ func accountsOf(worker string) []string {
 	case Reconciler:
 		return []string{accountBroker, accountAdmin}
 	case Registrar:
-		return []string{accountBroker, accountAdmin, accountAuth}
+		return []string{accountBroker, accountAgents, accountAdmin, accountAuth}
 	}
 	return []string{accountBroker}
 }
@@ -59,13 +59,17 @@ func RightsOf(worker, account string) Rights {
 // agentsRights: hear requests in the role's own queue group, answer into
 // inboxes, publish decisions, and nothing else.
 func agentsRights(worker string) Rights {
-	r := Rights{Publish: []string{"_INBOX.>", "tally.v1.*.*.decision.*"}}
+	r := Rights{Publish: []string{"_INBOX.>"}}
 	verbs := map[string][]string{
 		Reserver: {
 			events.VerbReserve, events.VerbExtend, events.VerbCharge, events.VerbBalance, events.VerbReservation,
 			events.VerbWhoami,
 		},
-		Settler: {events.VerbSettle, events.VerbRelease},
+		Settler:   {events.VerbSettle, events.VerbRelease},
+		Registrar: {events.VerbRegister, events.VerbRevoke},
+	}
+	if worker != Registrar { // it has no durable door
+		r.Publish = append(r.Publish, "tally.v1.*.*.decision.*")
 	}
 	for _, verb := range verbs[worker] {
 		r.Subscribe = append(r.Subscribe, events.Rpc("*", "*", verb)+" "+worker)
@@ -85,9 +89,10 @@ func AdminVerbs(worker string) []string {
 		return []string{events.AdminLedger, events.AdminReconcile, events.AdminRebuild}
 	case Registrar:
 		return []string{
-			events.AdminOrgCreate, events.AdminPoolCreate, events.AdminPoolSet, events.AdminPoolFreeze,
-			events.AdminPoolUnfreeze, events.AdminPoolShow, events.AdminAgentRegister, events.AdminAgentList,
-			events.AdminAgentRevoke, events.AdminAgentRotate,
+			events.AdminOrgCreate, events.AdminOrgSet, events.AdminOrgShow, events.AdminPoolCreate, events.AdminPoolSet,
+			events.AdminPoolFreeze, events.AdminPoolUnfreeze, events.AdminPoolClose, events.AdminPoolShow,
+			events.AdminAgentRegister, events.AdminAgentList, events.AdminAgentShow, events.AdminAgentRevoke,
+			events.AdminAgentRotate,
 		}
 	}
 	return nil

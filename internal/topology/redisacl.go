@@ -30,13 +30,14 @@ func redisTable() map[string]redisRight {
 			"get set type hmget hset hexists hincrby hlen zadd zrem zrange zrangebyscore srem xadd exists",
 		},
 		Reconciler: {
-			"bp reservation expiring live revoked epoch opened outbox concurrency quarantine outstanding scribe similar",
-			"get set del unlink type hmget hget hgetall hset hdel hexists hlen hincrby zadd zrem zrange zrangebyscore zcard " +
+			"bp reservation expiring live revoked epoch opened outbox concurrency quarantine outstanding scribe similar " +
+				"tree children registration",
+			"get set del unlink type hmget hget hgetall hset hsetnx hdel hexists hlen hincrby zadd zrem zrange zrangebyscore zcard " +
 				"sadd srem smembers hkeys xadd xlen xread xrange xrevrange xinfo|stream xgroup|create xgroup|destroy xsetid xtrim exists scan pexpire persist pttl multi exec",
 		},
 		Registrar: {
-			"bp reservation expiring live revoked epoch opened outbox concurrency outstanding",
-			"get set hmget hget hset hexists hincrby hgetall zrem srem smembers xadd exists",
+			"bp reservation expiring live revoked epoch opened outbox concurrency outstanding tree children registration",
+			"get set hmget hget hset hexists hincrby hgetall zadd zcount zrem zremrangebyscore srem smembers xadd exists",
 		},
 	}
 }

@@ -89,7 +89,7 @@ func Settler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	})
 }
 
-// Registrar wires the role that owns structure and identity, with its verbs for operators and the auth callout.
+// Registrar wires the role that owns structure and identity, with its verbs for operators and agents, and the auth callout.
 func Registrar(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if s.Credentials.Callout == nil {
 		return nil, errors.New("the registrar's credentials hold no callout key")
@@ -110,5 +110,9 @@ func Registrar(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	return app.Together{r, door, verbs}, nil
+	agents, err := r.NewDoor(worker.Config{Agents: s.Agents, JetStream: s.JetStream, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	return app.Together{r, door, verbs, agents}, nil
 }

@@ -76,19 +76,28 @@ func (c *policyCall) failed(err error) { c.err = err }
 
 func (c *policyCall) command() (*script, []string, []any) {
 	a, k := &c.args, c.store.keysOf(c.args.Org)
-	keys, args := []string{k.revoked, k.epoch, k.opened, k.outbox}, []any{a.Rev, "", ""}
-	path, detail := make([]budget.Limit, 0, len(a.Limits)), policyDetail{Rev: a.Rev}
-	for _, l := range a.Limits {
-		id := budget.LimitID{Pool: a.Pool, Unit: l.Unit, Period: l.Period}
-		path = append(path, budget.Limit{LimitID: id})
+	path, detail := policyEntries(a.Pool, a.Rev, a.Limits)
+	keys := []string{k.revoked, k.epoch, k.opened, k.outbox}
+	args := []any{a.Rev, subjectLine(a.Org, "", limitsLine(path)), marshalled(detail)}
+	for i, l := range a.Limits {
+		id := path[i].LimitID
 		keys = append(keys, k.limit(a.Org, id))
 		args = append(args, fieldOf(a.Org, id), l.Cap, l.Epsilon, l.OnOverrun, l.LateWindowMS, l.State, l.Opens, l.Closes)
+	}
+	return c.store.scripts["policy"], keys, args
+}
+
+// policyEntries are a pool's limits at one revision: by name, and as the
+// entry tells their rules.
+func policyEntries(pool string, rev int64, limits []PolicyLimit) ([]budget.Limit, policyDetail) {
+	path, detail := make([]budget.Limit, 0, len(limits)), policyDetail{Rev: rev}
+	for _, l := range limits {
+		path = append(path, budget.Limit{LimitID: budget.LimitID{Pool: pool, Unit: l.Unit, Period: l.Period}, Rev: rev})
 		detail.Limits = append(detail.Limits, policyEntry{
-			a.Pool, l.Unit, l.Period, l.Cap, l.Epsilon, l.OnOverrun, l.LateWindowMS, l.State, a.Rev, l.Opens, l.Closes,
+			pool, l.Unit, l.Period, l.Cap, l.Epsilon, l.OnOverrun, l.LateWindowMS, l.State, rev, l.Opens, l.Closes,
 		})
 	}
-	args[1], args[2] = subjectLine(a.Org, "", limitsLine(path)), marshalled(detail)
-	return c.store.scripts["policy"], keys, args
+	return path, detail
 }
 
 func (c *policyCall) reply(v []string) (bool, error) {

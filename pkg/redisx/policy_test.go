@@ -1,11 +1,8 @@
 package redisx
 
 import (
-	"errors"
 	"fmt"
 	"testing"
-
-	"github.com/google/uuid"
 
 	"tallystick/pkg/budget"
 )
@@ -58,35 +55,6 @@ func TestPolicy(t *testing.T) {
 			}, "true 7, denied budget_exceeded p, settled charged usd_microcents=60 returned usd_microcents=0",
 			"opened p; p cap 10 held 0 spent 60 withheld 0; record denied 1h; record settled 24h; entries policy_changed reserved policy_changed settled",
 		},
-	})
-}
-
-func TestRegisterAndRevoke(t *testing.T) {
-	t.Parallel()
-	register := func(b *bench, ancestors ...string) string {
-		a := budget.Agent{Org: b.org, ID: uuid.NewString(), Ancestors: ancestors}
-		err := b.store.RegisterAgent(b.Context(), RegisterArgs{Agent: a, Name: "n", Pool: "p", Root: a.ID})
-		if errors.Is(err, ErrRevoked) {
-			return "revoked"
-		}
-		return fmt.Sprint(err)
-	}
-	runRows(t, []row{
-		{"registered", func(b *bench) string { return register(b) }, "<nil>", "entries agent_registered"},
-		{"under a revoked ancestor", func(b *bench) string {
-			b.revoke(b.agent)
-			return register(b, uuid.NewString(), b.agent.ID)
-		}, "revoked", "revoked; entries agent_revoked"},
-		{"revoked twice", func(b *bench) string {
-			b.revoke(b.agent)
-			b.revoke(b.agent)
-			return "ok"
-		}, "ok", "revoked; entries agent_revoked"},
-		{"fenced", func(b *bench) string {
-			defer b.fence()()
-			err := b.store.Revoke(b.Context(), b.agent, Operator)
-			return told(budget.Decision{}, err)
-		}, "unavailable", "entries "},
 	})
 }
 

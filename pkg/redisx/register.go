@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,8 +32,9 @@ type RegisterArgs struct {
 	// Execution is under which key it is asked for; empty: a repeat makes
 	// another agent.
 	Execution string
-	// Path lists the limits of the parent's pool up to its root, where
-	// something is granted.
+	// Made are the limits of the pool that is granted, Path those of the
+	// parent's path in its units.
+	Made                 []PolicyLimit
 	Path                 []budget.Limit
 	ChildrenMax, TreeMax int64
 }
@@ -104,7 +103,7 @@ func (c *registerCall) command() (*script, []string, []any) {
 	if a.ExpiresAtMS > 0 {
 		ends = strconv.FormatInt(a.ExpiresAtMS, 10)
 	}
-	made, policy := a.grant()
+	made, policy := policyEntries(a.Pool, 1, a.Made)
 	keys := []string{k.revoked, k.epoch, k.opened, k.outbox, k.registration(execution), tree, children}
 	args := []any{
 		a.Agent, a.Fingerprint + "\n" + a.Agent + "\n" + detail, subjectLine(a.Org, a.Agent, ""), detail, ends, a.ChildrenMax, a.TreeMax,
@@ -113,8 +112,9 @@ func (c *registerCall) command() (*script, []string, []any) {
 	for _, ancestor := range a.Ancestors {
 		args = append(args, ancestor)
 	}
-	for _, l := range made {
-		keys, args = append(keys, k.limit(a.Org, l.LimitID)), append(args, fieldOf(a.Org, l.LimitID), a.Granted[l.Unit])
+	for i, l := range a.Made {
+		id := made[i].LimitID
+		keys, args = append(keys, k.limit(a.Org, id)), append(args, fieldOf(a.Org, id), l.Cap, l.Epsilon, l.OnOverrun, l.LateWindowMS)
 	}
 	for _, l := range a.Path {
 		granted := ""
@@ -124,30 +124,6 @@ func (c *registerCall) command() (*script, []string, []any) {
 		keys, args = append(keys, k.limit(a.Org, l.LimitID)), append(args, granted, l.Rev)
 	}
 	return c.store.scripts["register"], keys, args
-}
-
-// Rules of a granted pool's limits, as lua/register.lua writes them.
-const (
-	grantedRev          = 1
-	GrantedOnOverrun    = "reject"
-	GrantedLateWindowMS = 3_600_000
-)
-
-// grant is the limits that the new pool consists of, and its entry's detail.
-func (r Registration) grant() (made []budget.Limit, detail policyDetail) {
-	if r.PoolParent == "" {
-		return nil, detail
-	}
-	detail.Rev = grantedRev
-	for _, unit := range slices.Sorted(maps.Keys(r.Granted)) {
-		id := budget.LimitID{Pool: r.Pool, Unit: unit, Period: budget.PeriodNone}
-		made = append(made, budget.Limit{LimitID: id, Rev: grantedRev})
-		detail.Limits = append(detail.Limits, policyEntry{
-			Pool: id.Pool, Unit: unit, Period: id.Period, Cap: r.Granted[unit], OnOverrun: GrantedOnOverrun,
-			LateWindow: GrantedLateWindowMS, State: "open", Rev: grantedRev,
-		})
-	}
-	return made, detail
 }
 
 func (c *registerCall) reply(v []string) (bool, error) {

@@ -87,6 +87,10 @@ func (b *bench) describe(key string) string {
 		return fmt.Sprintf("%s cap %s held %s spent %s withheld %s", pool[:1], h["cap"], h["held"], h["spent"], h["withheld"])
 	case strings.HasPrefix(key, k.livePrefix):
 		return fmt.Sprintf("live %d", b.client.SCard(ctx, key).Val())
+	case strings.HasPrefix(key, k.treePrefix):
+		return fmt.Sprintf("tree %d", b.client.ZCard(ctx, key).Val())
+	case strings.HasPrefix(key, k.childrenPrefix):
+		return fmt.Sprintf("children %d", b.client.ZCard(ctx, key).Val())
 	case strings.HasPrefix(key, k.slotPrefix):
 		return fmt.Sprintf("slot %d", b.client.ZCard(ctx, key).Val())
 	}

@@ -116,6 +116,17 @@ local function move(limit_key, missing, letter, field, sign, digits)
   end
   return letter .. sign .. digits
 end
+-- ended: whether one of the agents of an HMGET of revoked:{p}, after the fence,
+-- has ended: the field is the time it ends at, which for an agent with a time
+-- to live is written when it is registered.
+local function ended(gone, now_ms)
+  for i = 2, #gone do
+    if gone[i] and gone[i] + 0 <= now_ms then
+      return true
+    end
+  end
+  return false
+end
 
 local gone = redis.call('HMGET', revoked_key, 'fence', unpack(agents))
 if gone[1] then
@@ -135,10 +146,8 @@ local reason, index, rows, again = judge_path(limit_keys, amounts, revs, opened_
 if again then
   return {reason}
 end
-for i = 2, agent_count + 1 do
-  if gone[i] then
-    reason, index = 'revoked', 0
-  end
+if ended(gone, now_ms) then
+  reason, index = 'revoked', 0
 end
 if not_after > 0 and now_ms > not_after then
   reason, index = 'deadline_passed', 0

@@ -192,14 +192,14 @@ local function read_limits(limit_keys, epoch_key)
   return rows, missing
 end
 -- any_revoked: whether the holder of a record, one of its ancestors or the
--- caller (a named settler may be somebody else) is revoked.
-local function any_revoked(revoked_key, r, caller)
+-- caller (a named settler may be somebody else) has ended.
+local function any_revoked(revoked_key, r, caller, now_ms)
   local agents = {r.agent, caller}
   for agent in string.gmatch(r.ancestors, '[^,]+') do
     agents[#agents + 1] = agent
   end
   for _, at in ipairs(redis.call('HMGET', revoked_key, unpack(agents))) do
-    if at then
+    if at and at + 0 <= now_ms then
       return true
     end
   end
@@ -271,7 +271,7 @@ if adds then
   reason, index, rows, again = judge_path(limit_keys, amounts, any_rev, opened_key, epoch_key, now_ms)
   if again then
     return {reason}
-  elseif any_revoked(revoked_key, r, caller) then
+  elseif any_revoked(revoked_key, r, caller, now_ms) then
     reason, index = 'revoked', 0
   elseif not reason and redis.call('XLEN', outbox_key) > 500000 then
     return {'unavailable', 'outbox'}

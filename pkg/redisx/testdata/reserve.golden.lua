@@ -112,7 +112,7 @@ end
   shown = i == 1 and figures(row) or shown .. ' ' .. figures(row)
 end
 for i = 2, agent_count + 1 do
-  if gone[i] then
+  if gone[i] and gone[i] + 0 <= now_ms then
     rank, reason, index, refusing = 0, 'revoked', 0, nil
   end
 end
