@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+
+	"tallystick/pkg/events"
 )
 
 // admin asks one admin verb and shows the answer: as it came with -o json,
@@ -60,7 +63,62 @@ func (e *environment) orgCommand() *cobra.Command {
 		},
 	}
 	create.Flags().StringVar(&display, "display", "", "name for people; free text")
-	return group("org", "Tenants", "", create)
+	return group("org", "Tenants", "", create, e.orgSet(), e.orgShow())
+}
+
+func (e *environment) orgSet() *cobra.Command {
+	var display string
+	var depth, children, tree int64
+	c := &cobra.Command{
+		Use: "set NAME", Short: "Change an org's display name and its limits on agents; only what is named changes",
+		Example: "  tallystick org set acme --depth-max 3 --children-max 500",
+		Args:    exactly("an org name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := map[string]any{"org": args[0]}
+			for flag, n := range map[string]int64{"depth-max": depth, "children-max": children, "tree-max": tree} {
+				if set(cmd, flag) {
+					req[strings.ReplaceAll(flag, "-", "_")] = n
+				}
+			}
+			if set(cmd, "display") {
+				req["display"] = display
+			}
+			if len(req) == 1 {
+				return usagef("nothing to change: name --display, --depth-max, --children-max or --tree-max")
+			}
+			return e.admin(cmd, "org_set", "", req, e.showOrg)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&display, "display", "", "name for people; free text")
+	f.Int64Var(&depth, "depth-max", 0, "greatest depth of an agent; one that an operator registers has 0")
+	f.Int64Var(&children, "children-max", 0, "living children of one agent")
+	f.Int64Var(&tree, "tree-max", 0, "living agents of one tree")
+	return c
+}
+
+func (e *environment) orgShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show an org and its limits on agents", Args: exactly("an org name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.admin(cmd, "org_show", "", map[string]any{"org": args[0]}, e.showOrg)
+		},
+	}
+}
+
+func (e *environment) showOrg(body []byte) error {
+	o, err := decode[events.OrgAnswer](body)
+	if err != nil {
+		return err
+	}
+	t := newTable(e.out)
+	t.row("org", o.Org)
+	t.row("display", o.Display)
+	t.row("created", o.CreatedAt)
+	t.row("depth of agents", fmt.Sprint("at most ", o.DepthMax))
+	t.row("living children", fmt.Sprint("at most ", o.ChildrenMax, " of one agent"))
+	t.row("living agents", fmt.Sprint("at most ", o.TreeMax, " of one tree"))
+	return t.flush()
 }
 
 // exactly wants one argument and says which.
@@ -71,149 +129,6 @@ func exactly(what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-func (e *environment) agentCommand() *cobra.Command {
-	return group("agent", "Identities of agents",
-		"  tallystick agent register --org acme --name bot --pool research\n  tallystick agent revoke --org acme --agent 0199… --holds release",
-		e.agentRegister(), e.agentList(), e.agentRevoke(), e.agentRotate())
-}
-
-type agentRow struct {
-	Agent     string `json:"agent"`
-	Org       string `json:"org"`
-	Name      string `json:"name"`
-	Token     string `json:"token"`
-	Pool      string `json:"pool"`
-	Parent    string `json:"parent"`
-	Depth     int    `json:"depth"`
-	Revoked   bool   `json:"revoked"`
-	CreatedAt string `json:"created_at"`
-	TokenHint string `json:"token_hint"`
-}
-
-// credentials shows a fresh token: the only time that anybody sees it.
-func (e *environment) showAgent(body []byte) error {
-	a, err := decode[agentRow](body)
-	if err != nil {
-		return err
-	}
-	t := newTable(e.out)
-	t.row("agent", a.Agent)
-	t.row("org", a.Org)
-	t.row("name", a.Name)
-	t.row("pool", a.Pool)
-	t.row("token", a.Token)
-	if err := t.flush(); err != nil {
-		return err
-	}
-	e.note("The token is shown this once: only its hash is stored.")
-	return nil
-}
-
-func (e *environment) agentRegister() *cobra.Command {
-	var org, name, pool, parent, ttl string
-	c := &cobra.Command{
-		Use: "register --org ORG --name NAME --pool POOL", Short: "Register an agent and print its token once",
-		Example: "  tallystick agent register --org acme --name bot --pool research -o json > bot.json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			req := map[string]any{"org": org, "name": name, "pool": pool}
-			if parent != "" {
-				req["parent"] = parent
-			}
-			if ttl != "" {
-				ms, err := parseMillis("ttl", ttl)
-				if err != nil {
-					return err
-				}
-				req["ttl_ms"] = ms
-			}
-			return e.admin(cmd, "agent_register", "", req, e.showAgent)
-		},
-	}
-	f := c.Flags()
-	f.StringVar(&org, "org", "", "`ORG`")
-	f.StringVar(&name, "name", "", "`NAME` for people")
-	f.StringVar(&pool, "pool", "", "`POOL` that the agent spends from")
-	f.StringVar(&parent, "parent", "", "parent `AGENT`: revoking it revokes this one")
-	f.StringVar(&ttl, "ttl", "", "how long the identity lives, such as 24h; default: until revoked")
-	require(c, "org", "name", "pool")
-	return c
-}
-
-func (e *environment) agentList() *cobra.Command {
-	var org string
-	c := &cobra.Command{
-		Use: "list --org ORG", Short: "List an org's agents", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.admin(cmd, "agent_list", "", map[string]any{"org": org}, func(body []byte) error {
-				list, err := decode[struct{ Agents []agentRow }](body)
-				if err != nil {
-					return err
-				}
-				t := newTable(e.out, "AGENT", "NAME", "POOL", "DEPTH", "PARENT", "STATE", "TOKEN", "CREATED")
-				for _, a := range list.Agents {
-					state := "active"
-					if a.Revoked {
-						state = "revoked"
-					}
-					t.row(a.Agent, a.Name, a.Pool, a.Depth, a.Parent, state, a.TokenHint, a.CreatedAt)
-				}
-				return t.flush()
-			})
-		},
-	}
-	c.Flags().StringVar(&org, "org", "", "`ORG`")
-	require(c, "org")
-	return c
-}
-
-func (e *environment) agentRevoke() *cobra.Command {
-	var org, agent, holds string
-	c := &cobra.Command{
-		Use: "revoke --org ORG --agent AGENT", Short: "Revoke an agent and its whole subtree, from the next decision on",
-		Args: oneOrFlag(&agent, "agent"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			req := map[string]any{"org": org, "agent": agent}
-			if holds != "" {
-				if holds != "keep" && holds != "release" {
-					return usagef("--holds %q: want keep or release", holds)
-				}
-				req["holds"] = holds
-			}
-			return e.admin(cmd, "agent_revoke", fresh(), req, func(body []byte) error {
-				r, err := decode[struct{ Agents int }](body)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(e.out, "revoked %d agent(s)\n", r.Agents)
-				return nil
-			})
-		},
-	}
-	f := c.Flags()
-	f.StringVar(&org, "org", "", "`ORG`")
-	f.StringVar(&agent, "agent", "", "`AGENT` id")
-	f.StringVar(&holds, "holds", "", "keep (default) or release what it holds")
-	require(c, "org")
-	return c
-}
-
-func (e *environment) agentRotate() *cobra.Command {
-	var org, agent string
-	c := &cobra.Command{
-		Use: "rotate --org ORG --agent AGENT", Short: "Replace an agent's token; the old one ends",
-		Args: oneOrFlag(&agent, "agent"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.admin(cmd, "agent_rotate", "", map[string]any{"org": org, "agent": agent}, e.showAgent)
-		},
-	}
-	f := c.Flags()
-	f.StringVar(&org, "org", "", "`ORG`")
-	f.StringVar(&agent, "agent", "", "`AGENT` id")
-	require(c, "org")
-	return c
 }
 
 // oneOrFlag takes a value as the one argument or as a flag, but not both.

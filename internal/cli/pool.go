@@ -12,7 +12,7 @@ func (e *environment) poolCommand() *cobra.Command {
   tallystick pool create research --org acme --parent team --limit usd_microcents=500000000 --limit tokens=2000000 --slots 'openai/*=8'
   tallystick pool set research --org acme --unit tokens --cap 3000000
   tallystick pool show --org acme`,
-		e.poolCreate(), e.poolSet(), e.poolFreeze("freeze"), e.poolFreeze("unfreeze"), e.poolShow())
+		e.poolCreate(), e.poolSet(), e.poolFreeze("freeze"), e.poolFreeze("unfreeze"), e.poolFreeze("close"), e.poolShow())
 }
 
 // poolFlags are the flags that create and set share.
@@ -216,10 +216,11 @@ func (p *poolFlags) change(cmd *cobra.Command, name string) (map[string]any, err
 
 func (e *environment) poolFreeze(verb string) *cobra.Command {
 	var org string
-	short := "Stop new reservations and charges; settles and releases go on"
-	if verb == "unfreeze" {
-		short = "Let a frozen pool work again"
-	}
+	short := map[string]string{
+		"freeze":   "Stop new reservations and charges; settles and releases go on",
+		"unfreeze": "Let a frozen pool work again",
+		"close":    "End a pool for good: nothing new is taken, what is held can be settled",
+	}[verb]
 	c := &cobra.Command{
 		Use: verb + " NAME --org ORG", Short: short, Args: exactly("a pool name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -270,8 +271,19 @@ type poolView struct {
 	Pool   string      `json:"pool"`
 	Parent string      `json:"parent"`
 	Frozen bool        `json:"frozen"`
+	Closed bool        `json:"closed"`
 	Limits []limitView `json:"limits"`
 	Slots  []slotFlag  `json:"slots"`
+}
+
+func (p poolView) state() string {
+	switch {
+	case p.Closed:
+		return "closed"
+	case p.Frozen:
+		return "frozen"
+	}
+	return "open"
 }
 
 func (e *environment) showPool(body []byte) error {
@@ -285,10 +297,7 @@ func (e *environment) showPool(body []byte) error {
 func (e *environment) showPools(pools []poolView) error {
 	t := newTable(e.out, "POOL", "PARENT", "UNIT", "CAP", "HELD", "SPENT", "WITHHELD", "REMAINING", "OUT", "STATE")
 	for _, p := range pools {
-		state := "open"
-		if p.Frozen {
-			state = "frozen"
-		}
+		state := p.state()
 		for _, l := range p.Limits {
 			t.row(p.Pool, p.Parent, l.Unit, optional(l.Unit, l.Cap), amount(l.Unit, l.Held), amount(l.Unit, l.Spent),
 				amount(l.Unit, l.Withheld), optional(l.Unit, l.Remaining), l.Outstanding, state)

@@ -16,8 +16,9 @@ type request struct {
 	verb, key  string
 	body       map[string]any
 	door       string
-	org, agent string // operator on an agent's behalf
-	keyless    bool   // a dry run changes nothing
+	org, agent string                  // operator on an agent's behalf
+	keyless    bool                    // a dry run changes nothing
+	show       func(body []byte) error // default showAnswer
 }
 
 // send asks as agent, or as operator where org and agent are named, and shows
@@ -42,16 +43,20 @@ func (e *environment) send(cmd *cobra.Command, r request) error {
 	if replayed {
 		e.note("this key was answered before; nothing changed")
 	}
-	if e.json() {
-		err = e.raw(body)
-	} else {
-		err = e.showAnswer(body)
-	}
+	head, err := decode[struct{ Outcome string }](body)
 	if err != nil {
 		return err
 	}
-	head, err := decode[struct{ Outcome string }](body)
-	if err == nil && head.Outcome == events.OutcomeDenied {
+	denied := head.Outcome == events.OutcomeDenied
+	switch {
+	case e.json():
+		err = e.raw(body)
+	case r.show != nil && !denied:
+		err = r.show(body)
+	default:
+		err = e.showAnswer(body)
+	}
+	if err == nil && denied {
 		return &exitError{code: events.ExitDenied}
 	}
 	return err
