@@ -5,7 +5,9 @@
 // The answer to a token is a user whose only rights are that agent's own
 // subjects, so the subject a worker sees is an identity that the server
 // attests. A revoked agent is let in: it may still settle and release. An
-// expired one is not, and a connection ends when its agent expires.
+// expired one is not, and a connection ends when its agent expires. No
+// connection outlives Config.Lifetime: the client comes back by itself and is
+// looked up again, so a token that was rotated away ends everywhere.
 //
 // Whatever goes wrong, nobody gets in. Tokens are never logged.
 package callout
@@ -52,7 +54,12 @@ type Config struct {
 	Keys   topology.Callout
 	Tokens Tokens
 	Log    zerolog.Logger
+
+	// Lifetime bounds an agent's connection; default 1 h.
+	Lifetime time.Duration
 }
+
+const lifetimeDefault = time.Hour
 
 // Validate reports everything that is missing.
 func (c Config) Validate() error {
@@ -82,6 +89,9 @@ type Service struct {
 func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if cfg.Lifetime <= 0 {
+		cfg.Lifetime = lifetimeDefault
 	}
 	issuer, err := nkeys.FromSeed([]byte(cfg.Keys.IssuerSeed))
 	if err != nil {
@@ -196,9 +206,11 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 	}
 	user = newUser(request.UserNkey, org+"."+agent, topology.AccountAgents,
 		topology.AgentRights(org, agent, topology.BootstrapInbox(hash)))
-	if !expiresAt.IsZero() {
-		user.Expires = expiresAt.Unix()
+	ends := time.Now().Add(s.cfg.Lifetime)
+	if !expiresAt.IsZero() && expiresAt.Before(ends) {
+		ends = expiresAt
 	}
+	user.Expires = ends.Unix()
 	return user, letAgentIn
 }
 

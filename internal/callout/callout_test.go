@@ -212,6 +212,38 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// A connection does not outlive its lifetime: one whose token still stands
+// comes back by itself, one whose token was rotated away stays outside.
+func TestLifetime(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, 2*time.Second)
+	stays, rotated := w.register("acme"), w.register("acme")
+	options := func(i identity) []nats.Option {
+		return []nats.Option{
+			nats.Token(i.token), nats.CustomInboxPrefix("_INBOX." + i.agent), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
+			nats.ReconnectWait(20 * time.Millisecond), func(o *nats.Options) error { o.AllowReconnect = true; return nil },
+		}
+	}
+	back, gone := w.connect(t, options(stays)...), w.connect(t, options(rotated)...)
+	isBack, isGone := back.StatusChanged(nats.CONNECTED), gone.StatusChanged(nats.RECONNECTING)
+	w.tokens.mu.Lock()
+	delete(w.tokens.byHash, topology.TokenHash(rotated.token))
+	w.tokens.mu.Unlock()
+	for what, change := range map[string]chan nats.Status{"back": isBack, "gone": isGone} {
+		select {
+		case <-change:
+		case <-time.After(15 * time.Second):
+			t.Fatalf("never %s", what)
+		}
+	}
+	if err := back.Flush(); err != nil {
+		t.Errorf("who stays: %v", err)
+	}
+	if gone.IsConnected() {
+		t.Error("the rotated token is connected")
+	}
+}
+
 // What is larger than the contract allows arrives, to be answered; what is
 // much larger does not.
 func TestPayload(t *testing.T) {

@@ -66,6 +66,7 @@ type world struct {
 	set      topology.Set
 	tokens   *tokens
 	log      *lockedLog
+	lifetime time.Duration
 }
 
 type lockedLog struct {
@@ -87,7 +88,12 @@ func (l *lockedLog) String() string {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{operator: topology.NewToken(), tokens: &tokens{byHash: map[string]identity{}}, log: &lockedLog{}}
+	return newWorldWith(t, 0)
+}
+
+func newWorldWith(t *testing.T, lifetime time.Duration) *world {
+	t.Helper()
+	w := &world{operator: topology.NewToken(), tokens: &tokens{byHash: map[string]identity{}}, log: &lockedLog{}, lifetime: lifetime}
 	var err error
 	if w.set, err = topology.Generate(topology.TokenHash(w.operator)); err != nil {
 		t.Fatal(err)
@@ -119,7 +125,7 @@ func (w *world) serve(t *testing.T) {
 	t.Helper()
 	registrar := w.set[topology.Registrar]
 	auth := w.connect(t, nats.UserInfo(registrar.NATS.Auth.User, registrar.NATS.Auth.Password))
-	s, err := New(Config{Conn: auth, Keys: *registrar.Callout, Tokens: w.tokens, Log: zerolog.New(w.log)})
+	s, err := New(Config{Conn: auth, Keys: *registrar.Callout, Tokens: w.tokens, Log: zerolog.New(w.log), Lifetime: w.lifetime})
 	if err != nil {
 		t.Fatal(err)
 	}

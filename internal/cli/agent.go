@@ -29,10 +29,10 @@ type agentRow struct {
 func (a agentRow) state(now time.Time) string {
 	ends, err := time.Parse(time.RFC3339, a.ExpiresAt)
 	switch {
-	case a.Revoked:
-		return "revoked"
 	case err == nil && !now.Before(ends):
 		return "expired"
+	case a.Revoked:
+		return "revoked"
 	}
 	return "active"
 }
