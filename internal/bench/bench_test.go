@@ -39,7 +39,7 @@ func config(t *testing.T) Config {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return Config{
-		Window: 50 * time.Millisecond, Windows: 1, Outstanding: 10_000, Drain: 2000,
+		Window: 50 * time.Millisecond, Windows: 1, Outstanding: 10_000, Drain: 2000, Tree: 100,
 		Dir: dir, Load: []string{self, asLoad}, Progress: t.Output(),
 	}
 }
@@ -66,6 +66,7 @@ func TestRun(t *testing.T) {
 		{rowDurable, sizes()},
 		{rowLifecycle, []int{clientsMax}},
 		{rowScribe, []int{0}},
+		{"register, direct door", []int{treeCallers}},
 	} {
 		for _, clients := range want.clients {
 			r := report.row(want.name, clients)

@@ -14,10 +14,13 @@ const (
 	SectionDoors = "doors" // both doors, lifecycles, the scribe
 	SectionHand  = "hand"  // what people write by hand
 	SectionScale = "scale" // a million outstanding reservations
+	SectionTrees = "trees" // depth, slots, registering, revoking
 )
 
 // Sections lists them.
-func Sections() []string { return []string{SectionRaw, SectionDoors, SectionHand, SectionScale} }
+func Sections() []string {
+	return []string{SectionRaw, SectionDoors, SectionHand, SectionScale, SectionTrees}
+}
 
 // Doors by name.
 const (
@@ -34,7 +37,8 @@ type Config struct {
 	Window      time.Duration // length of one measurement
 	Windows     int           // measurements of a row; the median is printed
 	Sections    []string      // empty: all
-	Outstanding int           // reservations of the last section
+	Outstanding int           // reservations of the section scale
+	Tree        int           // agents of the tree that is revoked
 	Drain       int           // entries for the scribe to carry
 
 	Dir      string   // for the servers' data; emptied afterwards
@@ -48,6 +52,7 @@ const (
 	WindowsDefault     = 3
 	OutstandingDefault = 1_000_000
 	DrainDefault       = 200_000
+	TreeDefault        = 10_000
 )
 
 const (
@@ -76,6 +81,9 @@ func (c Config) Validate() error {
 	}
 	if c.Outstanding < 10_000 || c.Outstanding > 100_000_000 {
 		errs = append(errs, fmt.Errorf("outstanding %d: want 10,000 to 100,000,000", c.Outstanding))
+	}
+	if c.Tree < 1 || c.Tree > 1_000_000 {
+		errs = append(errs, fmt.Errorf("tree %d: want 1 to 1,000,000", c.Tree))
 	}
 	if c.Drain < 1 || c.Drain > requestsMax {
 		errs = append(errs, fmt.Errorf("drain %d: want 1 to %d", c.Drain, requestsMax))

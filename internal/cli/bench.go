@@ -29,6 +29,7 @@ load alone, beside raw Redis. A timing is printed and never fails anything.`,
 	f.IntVar(&cfg.Windows, "windows", bench.WindowsDefault, "measurements of each row; the median is printed")
 	f.StringSliceVar(&cfg.Sections, "only", nil, "sections of the table: "+strings.Join(bench.Sections(), ", "))
 	f.IntVar(&cfg.Outstanding, "outstanding", bench.OutstandingDefault, "reservations of the section scale")
+	f.IntVar(&cfg.Tree, "tree", bench.TreeDefault, "agents of the tree that is registered and revoked")
 	f.IntVar(&cfg.Drain, "drain", bench.DrainDefault, "entries for the scribe to carry, at least")
 	f.StringVar(&cfg.Dir, "dir", "", "`DIR` for the servers' data (default: the system's for temporary files)")
 	c.AddCommand(&cobra.Command{
