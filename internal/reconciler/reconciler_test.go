@@ -206,6 +206,32 @@ func (w *world) dump(t testing.TB) map[string]any {
 	return out
 }
 
+// family registers a tree: with an end, with a grant, and with a branch that is
+// revoked and whose places are cleared.
+func (w *world) family(t *testing.T) {
+	t.Helper()
+	child := func(id string, ancestors ...string) redisx.RegisterArgs {
+		a := redisx.RegisterArgs{ChildrenMax: 10, TreeMax: 10, Execution: redisx.ExecutionID(org, id, "register", "k")}
+		a.Org, a.Agent, a.Name, a.Root, a.Pool, a.Ancestors, a.Fingerprint = org, id, id, id, "team", ancestors, "0f"
+		if len(ancestors) > 0 {
+			a.Parent, a.Root = ancestors[0], ancestors[len(ancestors)-1]
+		}
+		return a
+	}
+	brief, granted := child("brief", "root"), child("granted", "root")
+	brief.ExpiresAtMS = time.Now().Add(time.Hour).UnixMilli()
+	granted.Pool, granted.PoolParent, granted.Granted = "agent:granted", "team", budget.Amounts{"tokens": 5}
+	granted.Made = []redisx.PolicyLimit{{Unit: "tokens", Period: "none", Cap: 5, OnOverrun: "reject", State: "open", LateWindowMS: 1000}}
+	dead, below := child("dead", "root"), child("below", "dead", "root")
+	for _, a := range []redisx.RegisterArgs{child("root"), brief, granted, dead, below} {
+		_, _, err := w.store.Register(t.Context(), a)
+		must(t, err)
+	}
+	gone := budget.Agent{Org: org, ID: "below", Ancestors: below.Ancestors}
+	must(t, w.store.Revoke(t.Context(), redisx.RevokeArgs{Agent: budget.Agent{Org: org, ID: "dead", Ancestors: dead.Ancestors}, By: "operator"}))
+	must(t, w.store.Uncount(t.Context(), "root", []budget.Agent{gone}))
+}
+
 func TestRebuildGivesBackWhatWas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -223,7 +249,7 @@ func TestRebuildGivesBackWhatWas(t *testing.T) {
 	}
 	w.policy(t, "team", 2, 2_000_000)
 	w.path[0].Rev, w.path[1].Rev = 2, 2
-	must(t, w.store.Revoke(t.Context(), redisx.RevokeArgs{Agent: budget.Agent{Org: org, ID: "agent-x"}, By: "operator"}))
+	w.family(t)
 	stop := w.carry(t)
 	eventually(t, "all on the ledger", func() bool { return cause(w.report(t), "outbox_pending").Count == 0 })
 	stop()
