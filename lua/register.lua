@@ -24,8 +24,15 @@ local revoked_key, epoch_key, opened_key, outbox_key, registration_key, tree_key
 local agent, registration, subject, detail, ends, children_max, tree_max, execution = unpack(ARGV, 1, 8)
 local ancestor_count, made_count, path_count = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local pool_subject, pool_detail = ARGV[12], ARGV[13]
-local ancestors, made_at = {unpack(ARGV, 14, 13 + ancestor_count)}, 13 + ancestor_count
-local path_at = made_at + 5 * made_count
+local ancestors, at = {unpack(ARGV, 14, 13 + ancestor_count)}, 13 + ancestor_count
+local made, path = {}, {}
+for i = 1, made_count do
+  made[i] = {KEYS[7 + i], unpack(ARGV, at + 5 * i - 4, at + 5 * i)}
+end
+at = at + 5 * made_count
+for i = 1, path_count do
+  path[i] = {KEYS[7 + made_count + i], ARGV[at + 2 * i - 1], ARGV[at + 2 * i]}
+end
 
 --include now
 --include judge_missing
@@ -46,13 +53,13 @@ local now_ms, now_text = now()
 if ended(gone, now_ms) then
   return {'revoked'}
 end
-for i = 1, made_count do
-  if not is_amount(ARGV[made_at + 5 * i - 3]) then
+for _, limit in ipairs(made) do
+  if not is_amount(limit[3]) then
     return {'invalid'}
   end
 end
-for i = 1, path_count do
-  local key, granted, rev = KEYS[7 + made_count + i], ARGV[path_at + 2 * i - 1], ARGV[path_at + 2 * i]
+for i, limit in ipairs(path) do
+  local key, granted, rev = unpack(limit)
   local row = redis.call('HMGET', key, 'cap', 'adj', 'held', 'spent', 'withheld', 'rev')
   if not row[1] then
     local _, why = judge_missing(key, opened_key, epoch_key)
@@ -71,9 +78,9 @@ end
 
 -- writes
 local moves = {}
-for i = 1, made_count do
-  local field, cap, epsilon, on_overrun, late_window = unpack(ARGV, made_at + 5 * i - 4, made_at + 5 * i)
-  redis.call('HSET', KEYS[7 + i], 'cap', cap, 'adj', '0', 'held', '0', 'spent', '0', 'withheld', '0', 'epsilon', epsilon,
+for i, limit in ipairs(made) do
+  local key, field, cap, epsilon, on_overrun, late_window = unpack(limit)
+  redis.call('HSET', key, 'cap', cap, 'adj', '0', 'held', '0', 'spent', '0', 'withheld', '0', 'epsilon', epsilon,
     'on_overrun', on_overrun, 'late_window', late_window, 'state', 'open', 'opens', '0', 'closes', '0', 'rev', '1')
   redis.call('HSET', opened_key, field, '1')
   moves[i] = 'c+' .. cap
