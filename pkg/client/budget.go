@@ -159,10 +159,9 @@ func (c *Client) run(ctx context.Context, o holding, p *page, t tried, fn func(c
 	h := &Hold{Answer: t.answer, page: p, cancel: cancel}
 	k := c.keeper(t, o.request)
 	if t.replayed && o.keyed {
-		// An earlier run made this reservation. It may be resolved by now or
-		// near its deadline, and what that run spent is not known: it is left to
-		// that run or the deadline where it cannot be extended, and counts as
-		// spent from else.
+		// An earlier run made this reservation, and what it spent is not known
+		// here. Where it cannot be extended, it is resolved already or left to
+		// that run and its deadline; else it counts as dispatched.
 		if err := k.extend(ctx); err != nil {
 			return errors.Join(err, p.done())
 		}

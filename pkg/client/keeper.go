@@ -115,11 +115,10 @@ func (k *keeper) keep(ctx context.Context) error {
 	pause := k.ttl / 3
 	for {
 		// The deadline may be near or past already, because asking took long.
-		left := time.Until(k.deadline)
-		if sleep(ctx, max(0, min(pause, left))) != nil {
+		if sleep(ctx, max(0, min(pause, time.Until(k.deadline)))) != nil {
 			return nil
 		}
-		try, done := context.WithTimeout(ctx, max(left, k.c.cfg.Timeout))
+		try, done := context.WithTimeout(ctx, max(time.Until(k.deadline), k.c.cfg.Timeout))
 		err := k.extend(try)
 		done()
 		var lost *LostError
