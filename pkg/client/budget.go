@@ -199,14 +199,9 @@ func (c *Client) finish(ctx context.Context, key string, h *Hold, failed bool) e
 	return err
 }
 
-// giveBack releases what a try may have reserved.
-func (c *Client) giveBack(ctx context.Context, key, tryKey string) error {
-	return c.resolve(ctx, nil, key, events.VerbRelease, events.Release{Key: &tryKey})
-}
-
-// resolveTimeout bounds how long a settle or release is tried. After it the
-// journal keeps it for [Client.Recover]; without one the deadline of the
-// reservation decides.
+// resolveTimeout bounds how long the caller waits for a settle or release.
+// After it the journal keeps it and it is sent later; without one the deadline
+// of the reservation decides.
 const resolveTimeout = 15 * time.Second
 
 // resolve writes down what is to be sent, sends it, and forgets it once the
@@ -226,5 +221,6 @@ func (c *Client) resolve(ctx context.Context, p *page, key, verb string, q any) 
 		return errors.Join(err, unwritten, p.done())
 	}
 	p.leave()
+	c.recoverLater()
 	return errors.Join(err, unwritten)
 }

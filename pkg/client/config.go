@@ -46,8 +46,9 @@ type Config struct {
 	// delivers what is left. Empty: no journal. One client at a time can have a
 	// directory, and it belongs to one agent. No token is written there.
 	JournalDir string
-	// OnRecovered hears what became of each hold that Connect found in the
-	// journal. See [Client.Recover]. It may be nil.
+	// OnRecovered hears what became of each hold that was left in the journal,
+	// before Connect returns or, where the broker was away, later. It may be
+	// nil.
 	OnRecovered func(Recovered)
 	// OnDisconnect and OnReconnect may be nil.
 	OnDisconnect func(error)

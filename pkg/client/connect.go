@@ -24,9 +24,9 @@ type Client struct {
 }
 
 // Connect connects as the agent that the token belongs to. With a journal it
-// also delivers what an earlier process left in it, as [Client.Recover] does;
-// what cannot be delivered does not keep it from connecting, and is told to
-// Config.OnRecovered.
+// also delivers what an earlier process left in it, as [Client.Recover] does.
+// What cannot be delivered does not keep it from connecting: it is told to
+// Config.OnRecovered and tried again until the client is closed.
 func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -41,15 +41,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if err := c.dial(ctx); err != nil {
 		return nil, errors.Join(err, c.journal.close())
 	}
-	all, err := c.Recover(ctx)
-	if err != nil && len(all) == 0 {
-		all = []Recovered{{Err: err}} // the directory itself cannot be read
-	}
-	if cfg.OnRecovered != nil {
-		for _, r := range all {
-			cfg.OnRecovered(r)
-		}
-	}
+	c.recoverAndTell(ctx)
 	return c, nil
 }
 

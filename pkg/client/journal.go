@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -67,14 +68,18 @@ type journal struct {
 
 	recovering sync.Mutex // one recovery at a time
 
-	// mu guards what follows; writers of pages hold it for reading, so that
-	// nothing is written once the lock is given up.
-	mu     sync.RWMutex
+	// ending guards closed; whoever changes a file holds it for reading, so
+	// that nothing is changed once the lock is given up.
+	ending sync.RWMutex
 	closed bool
+	end    context.Context // ends with the client
+	cancel context.CancelFunc
 
-	count sync.Mutex
+	mu    sync.Mutex
 	files int
 	live  map[string]bool // pages of holds that run in this process
+	later bool            // a goroutine delivers what is left
+	again bool            // more was left since it began its round
 }
 
 func openJournal(dir string) (*journal, error) {
@@ -86,6 +91,7 @@ func openJournal(dir string) (*journal, error) {
 		return nil, fmt.Errorf("client: journal %s: %w", dir, err)
 	}
 	j := &journal{dir: dir, lock: lock, live: map[string]bool{}}
+	j.end, j.cancel = context.WithCancel(context.Background())
 	names, err := os.ReadDir(dir)
 	for _, f := range names {
 		if !strings.HasSuffix(f.Name(), tempExt) {
@@ -108,12 +114,13 @@ func (j *journal) close() error {
 	if j == nil {
 		return nil
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.ending.Lock()
+	defer j.ending.Unlock()
 	if j.closed {
 		return nil
 	}
 	j.closed = true
+	j.cancel()
 	return j.lock.Close()
 }
 
@@ -135,8 +142,8 @@ func (j *journal) page(e entry) (*page, error) {
 		return nil, fmt.Errorf("client: journal: %w", err)
 	}
 	p := &page{j: j, name: id.String() + pageExt, e: e}
-	j.count.Lock()
-	defer j.count.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.files >= maxJournalFiles {
 		return nil, fmt.Errorf("%w: %d files in %s", ErrJournalFull, j.files, j.dir)
 	}
@@ -180,8 +187,8 @@ func (p *page) leave() {
 	if p == nil {
 		return
 	}
-	p.j.count.Lock()
-	defer p.j.count.Unlock()
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
 	delete(p.j.live, p.name)
 }
 
@@ -192,8 +199,8 @@ func (p *page) done() error {
 	if p == nil {
 		return nil
 	}
-	p.j.mu.RLock()
-	defer p.j.mu.RUnlock()
+	p.j.ending.RLock()
+	defer p.j.ending.RUnlock()
 	if p.j.closed {
 		return errJournalClosed
 	}
@@ -202,8 +209,8 @@ func (p *page) done() error {
 		p.leave()
 		return fmt.Errorf("client: journal: %w", err)
 	}
-	p.j.count.Lock()
-	defer p.j.count.Unlock()
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
 	delete(p.j.live, p.name)
 	p.j.files--
 	return nil
@@ -212,8 +219,8 @@ func (p *page) done() error {
 // write replaces the file in one step: a reader finds the old entry or the new
 // one, also after a power cut.
 func (p *page) write(e entry) error {
-	p.j.mu.RLock()
-	defer p.j.mu.RUnlock()
+	p.j.ending.RLock()
+	defer p.j.ending.RUnlock()
 	if p.j.closed {
 		return errJournalClosed
 	}

@@ -51,9 +51,11 @@ func TestRecoverDeliversUnderTheSameKey(t *testing.T) {
 		t.Fatalf("got %+v, %v", all, err)
 	}
 	answer.Store(body(`{"outcome":"late_settled","charged":{},"returned":{}}`))
-	all, err := c.Recover(t.Context())
-	if err != nil || len(all) != 1 || all[0].Err != nil || all[0].Reservation != reservation {
-		t.Fatalf("got %+v, %v", all, err)
+	if _, err := c.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := pages(t, cfg.JournalDir); len(left) != 0 {
+		t.Fatalf("%q are left", left)
 	}
 	settles := f.asked()[1:]
 	for _, s := range settles {
@@ -63,6 +65,61 @@ func TestRecoverDeliversUnderTheSameKey(t *testing.T) {
 	}
 	if all, err := c.Recover(t.Context()); len(all) != 0 || err != nil {
 		t.Fatalf("again: %+v, %v", all, err)
+	}
+}
+
+// Nobody has to call Recover: the client tries until it is closed.
+func TestRecoveryIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	answer := f.settles(failure(events.Unavailable(1)))
+	cfg := f.config()
+	cfg.JournalDir, cfg.Attempts = t.TempDir(), 1
+	heard := make(chan client.Recovered, 100)
+	cfg.OnRecovered = func(r client.Recovered) { heard <- r }
+	f.undelivered(cfg)
+	f.connectWith(cfg)
+	if r := <-heard; !errors.Is(r.Err, &events.Error{Code: events.CodeUnavailable}) {
+		t.Fatalf("heard %+v", r)
+	}
+	answer.Store(body(`{"outcome":"settled","charged":{},"returned":{}}`))
+	for r := range heard {
+		if r.Err == nil {
+			break
+		}
+	}
+	if left := pages(t, cfg.JournalDir); len(left) != 0 {
+		t.Fatalf("%q are left", left)
+	}
+}
+
+func TestOneHoldDoesNotKeepTheOthers(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	var broken atomic.Bool
+	f.broker(map[string]script{"settle": func(_ int, m *nats.Msg) *nats.Msg {
+		switch {
+		case !broken.Load():
+			return failure(events.Unavailable(1))
+		case m.Header.Get(events.HeaderKey) == "0":
+			return failure(events.Internal("x"))
+		}
+		return body(`{"outcome":"settled","charged":{},"returned":{}}`)
+	}})
+	cfg := f.config()
+	cfg.JournalDir, cfg.Attempts = t.TempDir(), 1
+	c := f.connectWith(cfg)
+	for _, key := range []string{"0", "1"} {
+		if err := c.Hold(t.Context(), key, ten(), func(context.Context, *client.Hold) error { return nil }); err == nil {
+			t.Fatal("settled")
+		}
+	}
+	broken.Store(true)
+	if _, err := c.Recover(t.Context()); !errors.Is(err, &events.Error{Code: events.CodeInternal}) {
+		t.Fatalf("got %v, want internal", err)
+	}
+	if left := pages(t, cfg.JournalDir); len(left) != 1 {
+		t.Fatalf("%q are left, want the one that met a bug", left)
 	}
 }
 

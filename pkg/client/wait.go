@@ -46,10 +46,13 @@ type WaitPolicy struct {
 // by its key. That ends this key: a later wait under it is denied "released".
 func (c *Client) ReserveWait(ctx context.Context, key string, q events.Reserve, p WaitPolicy) (events.ReserveAnswer, error) {
 	t, err := c.try(ctx, key, q, &p, nil)
-	if err != nil && t.unknown && ctx.Err() != nil {
-		err = errors.Join(err, c.giveBack(ctx, key, t.key))
+	if err == nil {
+		return t.answer, nil
 	}
-	return t.answer, err
+	if t.unknown && ctx.Err() != nil {
+		err = errors.Join(err, c.resolve(ctx, nil, key, events.VerbRelease, events.Release{Key: &t.key}))
+	}
+	return events.ReserveAnswer{}, err
 }
 
 // tried is what became of asking once or more often.
