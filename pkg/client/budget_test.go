@@ -222,6 +222,16 @@ func TestLostSettleIsRepeated(t *testing.T) {
 	}
 }
 
+func TestReleasedByAnotherIsReleased(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.broker(map[string]script{"release": func(int, *nats.Msg) *nats.Msg { return failure(events.AlreadyReleased()) }})
+	err := f.connect().Hold(t.Context(), "job", ten(), func(context.Context, *client.Hold) error { return errModel })
+	if !errors.Is(err, errModel) || errors.Is(err, events.AlreadyReleased()) {
+		t.Fatalf("got %v, want only the function's error", err)
+	}
+}
+
 func TestRefusedOverrunIsAnError(t *testing.T) {
 	t.Parallel()
 	f := start(t)

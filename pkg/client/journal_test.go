@@ -259,3 +259,26 @@ func TestUnwrittenDispatchEndsTheFunction(t *testing.T) {
 		t.Fatalf("%v, then %s", err, f.last())
 	}
 }
+
+// After Close the directory may be another client's.
+func TestClosedJournalIsNotTouched(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.broker(nil)
+	cfg := f.config()
+	cfg.JournalDir, cfg.Attempts = t.TempDir(), 1
+	c := f.connectWith(cfg)
+	err := c.Hold(t.Context(), "job", ten(), func(_ context.Context, h *client.Hold) error {
+		c.Close()
+		return h.Dispatched()
+	})
+	if err == nil {
+		t.Fatal("dispatched without a journal")
+	}
+	var heard []client.Recovered
+	cfg.OnRecovered = func(r client.Recovered) { heard = append(heard, r) }
+	f.connectWith(cfg)
+	if len(heard) != 1 || heard[0].Err != nil || f.last() != `release job {"key":"job"}` {
+		t.Fatalf("heard %+v, last asked %s", heard, f.last())
+	}
+}

@@ -109,19 +109,23 @@ func (k *keeper) start(ctx context.Context, cancel context.CancelCauseFunc) (sto
 	}
 }
 
+// minBeat keeps extends apart where the deadline is near.
+const minBeat = 50 * time.Millisecond
+
 // keep extends at a third of the TTL, and sooner after a failure. It ends with
 // ctx, or with the reservation.
 func (k *keeper) keep(ctx context.Context) error {
 	pause := k.ttl / 3
 	for {
 		// The deadline may be near or past already, because asking took long.
-		if sleep(ctx, max(0, min(pause, time.Until(k.deadline)))) != nil {
+		if sleep(ctx, max(minBeat, min(pause, time.Until(k.deadline)))) != nil {
 			return nil
 		}
 		try, done := context.WithTimeout(ctx, max(time.Until(k.deadline), k.c.cfg.Timeout))
 		err := k.extend(try)
 		done()
 		var lost *LostError
+		var denied *DeniedError
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -129,7 +133,8 @@ func (k *keeper) keep(ctx context.Context) error {
 			return lost
 		case err == nil:
 			pause = k.ttl / 3
-		case !time.Now().Before(k.deadline):
+		case !errors.As(err, &denied) && !time.Now().Before(k.deadline):
+			// A denial would have been already_expired if it were.
 			return &LostError{k.reservation, errors.Join(errUnextended, err)}
 		default:
 			pause = k.ttl / 12

@@ -93,6 +93,24 @@ func TestRecoveryIsTriedAgain(t *testing.T) {
 	}
 }
 
+func TestRunningClientDeliversWhatItLeft(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	answer := f.settles(failure(events.Unavailable(1)))
+	cfg := f.config()
+	cfg.JournalDir, cfg.Attempts = t.TempDir(), 1
+	heard := make(chan client.Recovered, 100)
+	cfg.OnRecovered = func(r client.Recovered) { heard <- r }
+	c := f.connectWith(cfg)
+	if err := c.Hold(t.Context(), "job", ten(), func(context.Context, *client.Hold) error { return nil }); err == nil {
+		t.Fatal("settled")
+	}
+	answer.Store(body(`{"outcome":"settled","charged":{},"returned":{}}`))
+	if r := <-heard; r.Err != nil || r.Key != "job" {
+		t.Fatalf("heard %+v", r)
+	}
+}
+
 func TestOneHoldDoesNotKeepTheOthers(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -207,10 +225,11 @@ func TestJournalOfAnotherAgentIsLeftAlone(t *testing.T) {
 	cfg := f.config()
 	cfg.JournalDir, cfg.Attempts = t.TempDir(), 1
 	f.undelivered(cfg)
+	f.serve(events.Rpc(org, childAgent, "*"), func(int, *nats.Msg) *nats.Msg { return failure(events.NotFound("reservation")) })
 	before := len(f.asked())
 	cfg.Token = childToken
 	all, err := f.connectWith(cfg).Recover(t.Context())
-	if len(all) != 1 || err == nil || len(f.asked()) != before || len(pages(t, cfg.JournalDir)) != 1 {
+	if len(all) != 1 || err == nil || !strings.Contains(err.Error(), agent) || len(f.asked()) != before || len(pages(t, cfg.JournalDir)) != 1 {
 		t.Fatalf("got %+v, %v", all, err)
 	}
 }

@@ -40,7 +40,8 @@ func TestWaitAsksAgainUnderDerivedKeys(t *testing.T) {
 				t.Errorf("%q is no key", k)
 			}
 			if a := decided[k]; a != nil {
-				return replayed(string(a.Data))
+				// A replay may leave the figures out.
+				return replayed(strings.Replace(string(a.Data), `,"holders":3,"retry_after_ms":1`, "", 1))
 			}
 			decided[k] = body(slotsFull)
 			if n == 2 {
