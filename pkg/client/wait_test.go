@@ -76,7 +76,7 @@ func TestWaitEndsWithADenial(t *testing.T) {
 	}{
 		{"that does not pass", body(noBudget), 0, 1},
 		{"whose key was released", replayed(`{"outcome":"denied","reason":"released"}`), 0, 1},
-		{"when the time is over", body(slotsFull), time.Millisecond, 2},
+		{"when the time is over", body(strings.Replace(slotsFull, ":1}", ":600000}", 1)), time.Second, 2},
 		{"when the time is over, replayed", replayed(slotsFull), time.Nanosecond, 1},
 	}
 	for _, tc := range cases {
