@@ -97,7 +97,7 @@ func parse(msg *nats.Msg) (Answer, error) {
 	}
 	ans.Outcome, ans.Reason = head.Outcome, head.Reason
 	if head.Error != nil {
-		return ans, head.Error
+		return ans, answered(head.Error)
 	}
 	return ans, nil
 }

@@ -13,7 +13,10 @@ import (
 	"tallystick/pkg/events"
 )
 
-const allowed = `{"outcome":"allowed","reservation":"8f2c0000-0000-8000-8000-000000000001","amounts":{"usd_microcents":10},"expires_at":"2026-11-30T10:00:00.000Z"}`
+const (
+	reservation = "8f2c0000-0000-8000-8000-000000000001"
+	allowed     = `{"outcome":"allowed","reservation":"` + reservation + `","amounts":{"usd_microcents":10},"expires_at":"2026-11-30T10:00:00.000Z"}`
+)
 
 func ten() events.Reserve { return events.Reserve{Amounts: map[string]int64{"usd_microcents": 10}} }
 

@@ -41,6 +41,15 @@ type Config struct {
 	// DecisionTimeout bounds how long a durable command is waited for, where
 	// the caller's context does not end earlier.
 	DecisionTimeout time.Duration
+	// JournalDir is where holds are written down before they are made, so that
+	// a process that dies forgets none: the next Connect with this directory
+	// delivers what is left. Empty: no journal. One client at a time can have a
+	// directory, and it belongs to one agent. No token is written there.
+	JournalDir string
+	// OnRecovered hears what became of each hold that was left in the journal,
+	// before Connect returns or, where the broker was away, later. It may be
+	// nil.
+	OnRecovered func(Recovered)
 	// OnDisconnect and OnReconnect may be nil.
 	OnDisconnect func(error)
 	OnReconnect  func()

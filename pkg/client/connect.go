@@ -20,31 +20,51 @@ type Client struct {
 	cfg        Config
 	org, agent string
 	durable    bool
+	journal    *journal // nil without one
 }
 
-// Connect connects as the agent that the token belongs to.
+// Connect connects as the agent that the token belongs to. With a journal it
+// also delivers what an earlier process left in it, as [Client.Recover] does.
+// What cannot be delivered does not keep it from connecting: it is told to
+// Config.OnRecovered and tried again until the client is closed.
 func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
-	c := &Client{cfg: cfg, org: cfg.Org, agent: cfg.Agent}
-	if c.agent == "" {
+	c := &Client{cfg: cfg.withDefaults()}
+	if cfg.JournalDir != "" {
 		var err error
-		if c.org, c.agent, err = learn(ctx, cfg); err != nil {
+		if c.journal, err = openJournal(cfg.JournalDir); err != nil {
 			return nil, err
 		}
 	}
-	nc, err := nats.Connect(cfg.URL, cfg.options(events.InboxPrefix(c.agent))...)
-	if err != nil {
-		return nil, connectError(err)
+	if err := c.dial(ctx); err != nil {
+		return nil, errors.Join(err, c.journal.close())
 	}
-	c.nc = nc
+	c.recoverAndTell(ctx)
 	return c, nil
 }
 
-// Close ends the connection. Views made by [Client.Durable] end with it.
-func (c *Client) Close() { c.nc.Close() }
+func (c *Client) dial(ctx context.Context) (err error) {
+	c.org, c.agent = c.cfg.Org, c.cfg.Agent
+	if c.agent == "" {
+		if c.org, c.agent, err = learn(ctx, c.cfg); err != nil {
+			return err
+		}
+	}
+	if c.nc, err = nats.Connect(c.cfg.URL, c.cfg.options(events.InboxPrefix(c.agent))...); err != nil {
+		return connectError(err)
+	}
+	return nil
+}
+
+// Close ends the connection and gives the journal up. Views made by
+// [Client.Durable] end with it. Holds that still run should end first.
+func (c *Client) Close() {
+	c.nc.Close()
+	// An unlock that fails leaves nothing locked: the file is closed with it.
+	_ = c.journal.close()
+}
 
 // Org and Agent name the caller as the broker knows it.
 func (c *Client) Org() string { return c.org }

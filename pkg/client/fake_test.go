@@ -3,6 +3,7 @@ package client_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(crashURL); url != "" {
+		crash(url, os.Getenv(crashDir), os.Getenv(crashStage))
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -24,6 +28,9 @@ const (
 	agent  = "0199aaaa-0000-7000-8000-000000000001"
 	token  = "tly_test"
 	worker = "worker"
+
+	childAgent = "0199aaaa-0000-7000-8000-000000000002"
+	childToken = "tly_child"
 )
 
 // door authenticates like the callout: the agent's token gives exactly the
@@ -37,18 +44,25 @@ func (d *door) Check(c server.ClientAuthentication) bool {
 		c.RegisterUser(&server.User{Username: worker, Account: account})
 		return true
 	case token:
-		sum := sha256.Sum256([]byte(token))
-		c.RegisterUser(&server.User{Username: agent, Account: account, Permissions: &server.Permissions{
-			Publish: &server.SubjectPermission{Allow: []string{
-				events.Cmd(org, agent, "*"), events.Rpc(org, agent, "*"), "$SYS.REQ.USER.INFO",
-			}},
-			Subscribe: &server.SubjectPermission{Allow: []string{
-				events.Decision(org, agent, "*"), events.InboxPrefix(agent) + ".>", events.InboxPrefix(hex.EncodeToString(sum[:16])) + ".>",
-			}},
-		}})
+		c.RegisterUser(user(account, agent, token))
+		return true
+	case childToken:
+		c.RegisterUser(user(account, childAgent, childToken))
 		return true
 	}
 	return false
+}
+
+func user(account *server.Account, agent, token string) *server.User {
+	sum := sha256.Sum256([]byte(token))
+	return &server.User{Username: agent, Account: account, Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{
+			events.Cmd(org, agent, "*"), events.Rpc(org, agent, "*"), "$SYS.REQ.USER.INFO",
+		}},
+		Subscribe: &server.SubjectPermission{Allow: []string{
+			events.Decision(org, agent, "*"), events.InboxPrefix(agent) + ".>", events.InboxPrefix(hex.EncodeToString(sum[:16])) + ".>",
+		}},
+	}}
 }
 
 // fake is a server and a worker whose answers a test scripts.
@@ -115,9 +129,62 @@ func (f *fake) messages() []*nats.Msg {
 	return append([]*nats.Msg(nil), f.seen...)
 }
 
-func (f *fake) connect() *client.Client {
+// broker serves every verb of the direct door: as scripted, and else as if all
+// went well. A script sees how often its verb was asked before.
+func (f *fake) broker(scripts map[string]script) {
 	f.t.Helper()
-	c, err := client.Connect(f.t.Context(), client.Config{URL: f.url, Token: token, Timeout: 200 * time.Millisecond, Backoff: time.Millisecond})
+	counts := map[string]int{}
+	f.serve(events.Rpc(org, agent, "*"), func(_ int, m *nats.Msg) *nats.Msg {
+		_, _, _, verb, _ := events.ParseAgentSubject(m.Subject)
+		n := counts[verb]
+		counts[verb]++
+		if s := scripts[verb]; s != nil {
+			return s(n, m)
+		}
+		switch verb {
+		case "reserve", "extend":
+			return body(allowed)
+		case "settle":
+			return body(`{"outcome":"settled","charged":{},"returned":{}}`)
+		}
+		return body(`{"outcome":"released","returned":{}}`)
+	})
+}
+
+type script = func(n int, m *nats.Msg) *nats.Msg
+
+// lost is a script whose answer never arrives.
+func lost(int, *nats.Msg) *nats.Msg { return nil }
+
+// asked are the requests so far as "verb key body", without the extends.
+func (f *fake) asked() (all []string) {
+	for _, m := range f.messages() {
+		if _, _, _, verb, _ := events.ParseAgentSubject(m.Subject); verb != "extend" {
+			all = append(all, verb+" "+m.Header.Get(events.HeaderKey)+" "+string(m.Data))
+		}
+	}
+	return all
+}
+
+// last is the last request of asked.
+func (f *fake) last() string {
+	f.t.Helper()
+	all := f.asked()
+	if len(all) == 0 {
+		f.t.Fatal("nothing was asked")
+	}
+	return all[len(all)-1]
+}
+
+func (f *fake) config() client.Config {
+	return client.Config{URL: f.url, Token: token, Timeout: 200 * time.Millisecond, Backoff: time.Millisecond}
+}
+
+func (f *fake) connect() *client.Client { return f.connectWith(f.config()) }
+
+func (f *fake) connectWith(cfg client.Config) *client.Client {
+	f.t.Helper()
+	c, err := client.Connect(f.t.Context(), cfg)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -128,3 +195,8 @@ func (f *fake) connect() *client.Client {
 func body(s string) *nats.Msg { return &nats.Msg{Data: []byte(s)} }
 
 func failure(e *events.Error) *nats.Msg { return &nats.Msg{Data: e.Append(nil)} }
+
+// replayed is an answer that was given before.
+func replayed(s string) *nats.Msg {
+	return &nats.Msg{Data: []byte(s), Header: nats.Header{events.HeaderReplayed: {"true"}}}
+}

@@ -59,7 +59,7 @@ func (o *Operator) Do(ctx context.Context, verb, key string, req any) ([]byte, e
 		return nil, transportError(verb, err)
 	}
 	if e := events.ParseError(reply.Data); e != nil {
-		return reply.Data, e
+		return reply.Data, answered(e)
 	}
 	if !json.Valid(reply.Data) {
 		return reply.Data, errors.New("client: the answer to " + verb + " is no JSON")

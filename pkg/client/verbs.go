@@ -68,19 +68,31 @@ func (c *Client) Whoami(ctx context.Context) (events.WhoamiAnswer, error) {
 
 // ask sends a typed request and reads the typed answer.
 func ask[Q, A any](ctx context.Context, c *Client, verb, key string, q Q, read func([]byte) (A, error)) (A, error) {
+	a, _, err := askReplayed(ctx, c, verb, key, q, read)
+	return a, err
+}
+
+// askReplayed is ask that also tells whether the answer was given before.
+func askReplayed[Q, A any](ctx context.Context, c *Client, verb, key string, q Q, read func([]byte) (A, error)) (A, bool, error) {
 	var none A
 	body, err := json.Marshal(q)
 	if err != nil {
-		return none, fmt.Errorf("client: %s: %w", verb, err)
+		return none, false, fmt.Errorf("client: %s: %w", verb, err)
 	}
-	if events.BothDoors(verb) && key == "" && !dry(q) {
-		return none, fmt.Errorf("client: %s: %w", verb, events.CheckKey(key))
+	if key == "" && changes(verb) && !dry(q) {
+		return none, false, fmt.Errorf("client: %s: %w", verb, events.CheckKey(key))
 	}
 	ans, err := c.Do(ctx, Request{Verb: verb, Key: key, Body: body})
 	if err != nil {
-		return none, err
+		return none, false, err
 	}
-	return read(ans.Body)
+	a, err := read(ans.Body)
+	return a, ans.Replayed, err
+}
+
+// changes reports whether a verb needs an idempotency key.
+func changes(verb string) bool {
+	return events.BothDoors(verb) || verb == events.VerbRegister || verb == events.VerbRevoke
 }
 
 // dry: the one request of a changing verb that needs no key.
