@@ -167,9 +167,23 @@ func denial(d *budget.Denial) *events.Denial {
 	if d.Reason == budget.ReasonConcurrencyExceeded {
 		out.Holders = &d.Holders
 	}
-	if d.RetryAfter > 0 {
-		ms := d.RetryAfter.Milliseconds()
+	if wait := retryAfter(d); wait > 0 {
+		ms := wait.Milliseconds()
 		out.RetryAfterMS = &ms
 	}
 	return out
+}
+
+// heldRetry is when to ask again for money that others hold: nobody knows when
+// they settle.
+const heldRetry = time.Second
+
+// retryAfter is when a new key may succeed; 0 where nothing that happens by
+// itself would let it.
+func retryAfter(d *budget.Denial) time.Duration {
+	c := d.Counters
+	if d.Reason == budget.ReasonBudgetExceeded && d.HasFigures && c.Spent+d.Requested <= c.Cap+c.Adj {
+		return heldRetry
+	}
+	return d.RetryAfter
 }
