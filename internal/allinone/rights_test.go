@@ -123,7 +123,7 @@ func TestRedisRightsSuffice(t *testing.T) {
 	batch.Run(b.ctx)
 	b.permitted("settler", settled.Err, refused.Err, released.Err, tombstone.Err)
 
-	b.permitted("revoke", registrar.Revoke(b.ctx, agent, "operator"))
+	b.permitted("revoke", registrar.Revoke(b.ctx, agent, "operator", ""))
 	batch = registrar.Batch()
 	released = batch.Release(redisx.ReleaseArgs{Caller: agent, Operator: true, Execution: "revoked", Key: "r", Fingerprint: "f"})
 	batch.Run(b.ctx)

@@ -1,5 +1,5 @@
-// Package callout decides whom the NATS server lets in: agents by their
-// token, and operators by theirs. The server asks for every connection that is
+// Package callout decides whom the NATS server lets in: agents, admins of orgs
+// and the operator, each by a token. The server asks for every connection that is
 // not a worker's, and enforces what it is told.
 //
 // The answer to a token is a user whose only rights are that agent's own
@@ -41,9 +41,10 @@ const (
 )
 
 // Tokens finds whose a token is, by its SHA-256 in hex: registry.ErrNotFound
-// where it is nobody's, or its agent has expired.
+// where it is nobody's, or its agent has expired or its admin was removed.
 type Tokens interface {
 	Token(ctx context.Context, hash string) (org, agent string, expiresAt time.Time, err error)
+	AdminToken(ctx context.Context, hash string) (org, admin, role string, err error)
 }
 
 // Config of a Service.
@@ -144,6 +145,7 @@ func (s *Service) Run(ctx context.Context) error {
 const (
 	letAgentIn    = "agent"
 	letOperatorIn = "operator"
+	letAdminIn    = "admin"
 	refused       = "refused"
 	unavailable   = "unavailable"
 	malformed     = "malformed"
@@ -179,7 +181,7 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 	}
 	hash := topology.TokenHash(token)
 	if subtle.ConstantTimeCompare([]byte(hash), []byte(s.cfg.Keys.AdminTokenHash)) == 1 {
-		user = newUser(request.UserNkey, "operator", topology.AccountAdmin, topology.OperatorRights())
+		user = newUser(request.UserNkey, "operator", topology.AccountAdmin, topology.OperatorRights(topology.BootstrapInbox(hash)))
 		user.Limits.Payload = topology.MaxPayload
 		return user, letOperatorIn
 	}
@@ -189,10 +191,9 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 	org, agent, expiresAt, err := s.cfg.Tokens.Token(ctx, hash)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
-		return nil, refused
+		return s.decideAdmin(ctx, request, hash)
 	case err != nil:
-		s.cfg.Log.Warn().Err(err).Msg("tokens cannot be looked up; nobody gets in")
-		return nil, unavailable
+		return nil, s.blind(err)
 	}
 	user = newUser(request.UserNkey, org+"."+agent, topology.AccountAgents,
 		topology.AgentRights(org, agent, topology.BootstrapInbox(hash)))
@@ -200,6 +201,25 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 		user.Expires = expiresAt.Unix()
 	}
 	return user, letAgentIn
+}
+
+// decideAdmin gives the admin that a token which is no agent's stands for, or
+// none.
+func (s *Service) decideAdmin(ctx context.Context, request *jwt.AuthorizationRequestClaims, hash string) (*jwt.UserClaims, string) {
+	org, admin, role, err := s.cfg.Tokens.AdminToken(ctx, hash)
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return nil, refused
+	case err != nil:
+		return nil, s.blind(err)
+	}
+	return newUser(request.UserNkey, org+"."+admin, topology.AccountAdmin,
+		topology.AdminRights(org, admin, role, topology.BootstrapInbox(hash))), letAdminIn
+}
+
+func (s *Service) blind(err error) (outcome string) {
+	s.cfg.Log.Warn().Err(err).Msg("tokens cannot be looked up; nobody gets in")
+	return unavailable
 }
 
 func newUser(key, name, account string, rights topology.Rights) *jwt.UserClaims {

@@ -222,7 +222,7 @@ func TestRebuildGivesBackWhatWas(t *testing.T) {
 	}
 	w.policy(t, "team", 2, 2_000_000)
 	w.path[0].Rev, w.path[1].Rev = 2, 2
-	must(t, w.store.Revoke(t.Context(), budget.Agent{Org: org, ID: "agent-x"}, "operator"))
+	must(t, w.store.Revoke(t.Context(), budget.Agent{Org: org, ID: "agent-x"}, "operator", ""))
 	stop := w.carry(t)
 	eventually(t, "all on the ledger", func() bool { return cause(w.report(t), "outbox_pending").Count == 0 })
 	stop()

@@ -32,7 +32,7 @@ func (r *Registrar) agentRegister(ctx context.Context, req worker.AdminRequest) 
 	token := topology.NewToken()
 	a.TokenHash, a.TokenHint = topology.TokenHash(token), topology.TokenHint(token)
 	// The script is first: it alone knows for certain who is revoked.
-	err = r.cfg.Store.RegisterAgent(ctx, redisx.RegisterArgs{Agent: identity(a), Name: a.Name, Pool: a.Pool, Root: a.Root, Depth: a.Depth})
+	err = r.cfg.Store.RegisterAgent(ctx, redisx.RegisterArgs{Agent: identity(a), Name: a.Name, Pool: a.Pool, Root: a.Root, Depth: a.Depth, By: req.By, Why: req.Why})
 	if errors.Is(err, redisx.ErrRevoked) {
 		return nil, errParentRevoked()
 	}
@@ -123,6 +123,9 @@ func (r *Registrar) agentRotate(ctx context.Context, req worker.AdminRequest) ([
 	a, err := r.changeAgent(ctx, q.Org, q.Agent, func(a registry.Agent, revision uint64) error {
 		return r.cfg.Directory.RotateToken(ctx, a, revision, topology.TokenHash(token), topology.TokenHint(token))
 	})
+	if err == nil {
+		err = r.administered(ctx, req, a.Org, a.ID)
+	}
 	if err != nil {
 		return nil, answerable(err)
 	}

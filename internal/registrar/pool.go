@@ -28,6 +28,7 @@ func (r *Registrar) poolCreate(ctx context.Context, req worker.AdminRequest) ([]
 	if err := r.needOrg(ctx, q.Org); err != nil {
 		return nil, answerable(err)
 	}
+	wanted.By, wanted.Why = req.By, req.Why
 	p, err := r.create(ctx, wanted)
 	if err != nil {
 		return nil, answerable(err)
@@ -86,7 +87,10 @@ func (r *Registrar) poolSet(ctx context.Context, req worker.AdminRequest) ([]byt
 	if err := checkSet(q); err != nil {
 		return nil, err
 	}
-	p, err := r.change(ctx, q.Org, q.Pool, func(p *registry.Pool) error { return edit(p, q) })
+	p, err := r.change(ctx, q.Org, q.Pool, func(p *registry.Pool) error {
+		p.By, p.Why = req.By, req.Why
+		return edit(p, q)
+	})
 	if err != nil {
 		return nil, answerable(err)
 	}
@@ -107,7 +111,7 @@ func (r *Registrar) freeze(ctx context.Context, req worker.AdminRequest, frozen 
 		return nil, refused
 	}
 	p, err := r.change(ctx, q.Org, q.Pool, func(p *registry.Pool) error {
-		p.Frozen = frozen
+		p.Frozen, p.By, p.Why = frozen, req.By, req.Why
 		return nil
 	})
 	if err != nil {

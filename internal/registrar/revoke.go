@@ -30,7 +30,7 @@ func (r *Registrar) agentRevoke(ctx context.Context, req worker.AdminRequest) ([
 	if err != nil {
 		return nil, answerable(notFound(err, "agent", "agent"))
 	}
-	if err := r.cfg.Store.Revoke(ctx, identity(a), redisx.Operator); err != nil {
+	if err := r.cfg.Store.Revoke(ctx, identity(a), req.By, req.Why); err != nil {
 		return nil, answerable(err)
 	}
 	_, err = r.changeAgent(ctx, a.Org, a.ID, func(a registry.Agent, revision uint64) error {
@@ -49,7 +49,7 @@ func (r *Registrar) agentRevoke(ctx context.Context, req worker.AdminRequest) ([
 	}
 	if q.Holds != nil && *q.Holds == events.HoldsRelease {
 		for _, holder := range subtree {
-			if err := r.releaseAll(ctx, holder, a.ID); err != nil {
+			if err := r.releaseAll(ctx, req, holder, a.ID); err != nil {
 				return nil, answerable(err)
 			}
 		}
@@ -69,26 +69,27 @@ func (r *Registrar) subtree(ctx context.Context, top registry.Agent) ([]registry
 }
 
 // releaseAll gives back everything an agent holds.
-func (r *Registrar) releaseAll(ctx context.Context, holder registry.Agent, revoked string) error {
+func (r *Registrar) releaseAll(ctx context.Context, req worker.AdminRequest, holder registry.Agent, revoked string) error {
 	live, err := r.cfg.Store.Live(ctx, holder.Org, holder.ID)
 	if err != nil {
 		return err
 	}
 	for ids := range slices.Chunk(live, releaseMax) {
-		if err := r.release(ctx, holder, revoked, ids); err != nil {
+		if err := r.release(ctx, req, holder, revoked, ids); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Registrar) release(ctx context.Context, holder registry.Agent, revoked string, ids []string) error {
+func (r *Registrar) release(ctx context.Context, req worker.AdminRequest, holder registry.Agent, revoked string, ids []string) error {
 	batch := r.cfg.Store.Batch()
 	sent := make([]*redisx.Pending, len(ids))
 	for i, id := range ids {
 		reason := revokedReason
 		sent[i] = batch.Release(redisx.ReleaseArgs{
 			Caller: identity(holder), Operator: true, Execution: id, Key: "revoke:" + revoked, Reason: reason,
+			By: req.By, Why: req.Why,
 			Fingerprint: events.Release{Reservation: &id, Reason: &reason}.Fingerprint(),
 		})
 	}

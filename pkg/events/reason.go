@@ -33,6 +33,7 @@ const (
 	OutcomeSet         = "set"
 	OutcomeFrozen      = "frozen"
 	OutcomeUnfrozen    = "unfrozen"
+	OutcomeRemoved     = "removed"
 	OutcomeRebuilt     = "rebuilt"
 )
 

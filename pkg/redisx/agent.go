@@ -11,6 +11,7 @@ type RegisterArgs struct {
 	Agent            budget.Agent
 	Name, Pool, Root string
 	Depth            int
+	By, Why          string
 }
 
 type registerDetail struct {
@@ -19,13 +20,15 @@ type registerDetail struct {
 	Root   string `json:"root"`
 	Depth  int    `json:"depth"`
 	Pool   string `json:"pool"`
+	By     string `json:"by,omitempty"`
+	Why    string `json:"why,omitempty"`
 }
 
 // RegisterAgent writes agent_registered, or answers ErrRevoked where an
 // ancestor is: lua/register.lua.
 func (s *Store) RegisterAgent(ctx context.Context, a RegisterArgs) error {
 	k := s.keysOf(a.Agent.Org)
-	detail := registerDetail{Name: a.Name, Root: a.Root, Depth: a.Depth, Pool: a.Pool}
+	detail := registerDetail{Name: a.Name, Root: a.Root, Depth: a.Depth, Pool: a.Pool, By: a.By, Why: a.Why}
 	if len(a.Agent.Ancestors) > 0 {
 		detail.Parent = a.Agent.Ancestors[0]
 	}
@@ -36,11 +39,16 @@ func (s *Store) RegisterAgent(ctx context.Context, a RegisterArgs) error {
 	return s.administer(ctx, "register", []string{k.revoked, k.epoch, k.outbox}, args)
 }
 
+type revokeDetail struct {
+	By  string `json:"by"`
+	Why string `json:"why,omitempty"`
+}
+
 // Revoke ends an agent and its subtree from the next decision on:
 // lua/revoke.lua. Revoking twice changes nothing.
-func (s *Store) Revoke(ctx context.Context, a budget.Agent, by string) error {
+func (s *Store) Revoke(ctx context.Context, a budget.Agent, by, why string) error {
 	k := s.keysOf(a.Org)
-	detail := marshalled(map[string]string{"by": by})
+	detail := marshalled(revokeDetail{by, why})
 	return s.administer(ctx, "revoke", []string{k.revoked, k.epoch, k.outbox},
 		[]any{a.ID, subjectLine(a.Org, a.ID, ""), detail})
 }

@@ -18,6 +18,7 @@ type PolicyArgs struct {
 	Org, Pool string
 	Rev       int64
 	Limits    []PolicyLimit
+	By, Why   string // who made this revision
 }
 
 // PolicyLimit is one limit's cap and rules. State is open, frozen or closed;
@@ -40,6 +41,8 @@ type PolicyResult struct {
 type policyDetail struct {
 	Rev    int64         `json:"rev"`
 	Limits []policyEntry `json:"limits"`
+	By     string        `json:"by,omitempty"`
+	Why    string        `json:"why,omitempty"`
 }
 
 type policyEntry struct {
@@ -81,7 +84,7 @@ func (c *policyCall) failed(err error) { c.err = err }
 func (c *policyCall) command() (*script, []string, []any) {
 	a, k := &c.args, c.store.keysOf(c.args.Org)
 	keys, args := []string{k.revoked, k.epoch, k.opened, k.outbox}, []any{a.Rev, "", ""}
-	path, detail := make([]budget.Limit, 0, len(a.Limits)), policyDetail{Rev: a.Rev}
+	path, detail := make([]budget.Limit, 0, len(a.Limits)), policyDetail{Rev: a.Rev, By: a.By, Why: a.Why}
 	for _, l := range a.Limits {
 		id := budget.LimitID{Pool: a.Pool, Unit: l.Unit, Period: l.Period}
 		path = append(path, budget.Limit{LimitID: id})

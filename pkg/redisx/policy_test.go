@@ -84,7 +84,7 @@ func TestRegisterAndRevoke(t *testing.T) {
 		}, "ok", "revoked; entries agent_revoked"},
 		{"fenced", func(b *bench) string {
 			defer b.fence()()
-			err := b.store.Revoke(b.Context(), b.agent, Operator)
+			err := b.store.Revoke(b.Context(), b.agent, Operator, "")
 			return told(budget.Decision{}, err)
 		}, "unavailable", "entries "},
 	})

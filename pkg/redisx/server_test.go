@@ -335,7 +335,7 @@ func (b *bench) slotted(a ReserveArgs, most int64) ReserveArgs {
 
 func (b *bench) revoke(a budget.Agent) {
 	b.Helper()
-	if err := b.store.Revoke(b.Context(), a, Operator); err != nil {
+	if err := b.store.Revoke(b.Context(), a, Operator, ""); err != nil {
 		b.Fatal(err)
 	}
 }

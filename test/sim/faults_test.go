@@ -82,7 +82,7 @@ func (w *world) revoke(rt *rapid.T) {
 	}
 	a := w.own(rt)
 	w.model.Revoke(w.nowMS, a.ID)
-	if err := w.store.Revoke(w.ctx, a, redisx.Operator); err != nil {
+	if err := w.store.Revoke(w.ctx, a, redisx.Operator, ""); err != nil {
 		rt.Fatal(err)
 	}
 }
