@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"tallystick/internal/testkit"
 	"tallystick/internal/topology"
 	"tallystick/internal/worker"
 	"tallystick/pkg/events"
@@ -192,7 +193,9 @@ func TestWhoAppliedLater(t *testing.T) {
 // repetition writes it.
 func TestEntryNotWritten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldOn(t, testkit.OwnRedis(t).Client(t)) // a fence is for all orgs of a partition
+	w.run(t)
+	w.ok(events.AdminOrgCreate, `{"org":"O"}`, nil)
 	w.admin("ada", "admin")
 	bob := w.admin("bob", "admin")
 	partition := w.store.Partition(w.org)
