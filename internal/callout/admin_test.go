@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"tallystick/internal/topology"
 	"tallystick/pkg/events"
@@ -85,6 +87,31 @@ func TestOperatorIsNoAdmin(t *testing.T) {
 	}
 	if !refuses(t, nc, false, events.OrgAdmin("acme", ada.admin, "pool_set")) {
 		t.Error("the operator may speak as an admin")
+	}
+}
+
+// A connection ends, and with it what its token was good for.
+func TestAdminSessionEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ada := w.administer("acme", events.RoleAdmin)
+	s := &Service{cfg: Config{Keys: *w.set[topology.Registrar].Callout, Tokens: w.tokens}}
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := jwt.NewAuthorizationRequestClaims(public)
+	request.UserNkey, request.ConnectOptions.Token = public, ada.token
+	user, outcome := s.decide(t.Context(), request)
+	if outcome != letAdminIn {
+		t.Fatal(outcome)
+	}
+	if left := time.Until(time.Unix(user.Expires, 0)); left <= 0 || left > adminSession {
+		t.Errorf("it ends in %v", left)
 	}
 }
 

@@ -38,6 +38,8 @@ const (
 	stopTimeout   = 5 * time.Second
 	// subscriptionsMax: an agent may wait for 1,024 decisions at once.
 	subscriptionsMax = 4096
+	// adminSession: a token that was rotated lives on no longer in a connection.
+	adminSession = time.Hour
 )
 
 // Tokens finds whose a token is, by its SHA-256 in hex: registry.ErrNotFound
@@ -213,8 +215,10 @@ func (s *Service) decideAdmin(ctx context.Context, request *jwt.AuthorizationReq
 	case err != nil:
 		return nil, s.blind(err)
 	}
-	return newUser(request.UserNkey, org+"."+admin, topology.AccountAdmin,
-		topology.AdminRights(org, admin, role, topology.BootstrapInbox(hash))), letAdminIn
+	user := newUser(request.UserNkey, org+"."+admin, topology.AccountAdmin,
+		topology.AdminRights(org, admin, role, topology.BootstrapInbox(hash)))
+	user.Expires = time.Now().Add(adminSession).Unix()
+	return user, letAdminIn
 }
 
 func (s *Service) blind(err error) (outcome string) {

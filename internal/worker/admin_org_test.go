@@ -34,10 +34,10 @@ func (a *admins) AdminRole(_ context.Context, org, id string) (string, error) {
 	return a.roles[org+" "+id], nil
 }
 
-func TestServeOrgAdmins(t *testing.T) {
-	t.Parallel()
+// serveOrgAdmins runs a door whose verbs tell who asks and why.
+func serveOrgAdmins(t *testing.T, known Admins) *testkit.NATSServer {
+	t.Helper()
 	server := testkit.NATS(t)
-	known := &admins{roles: map[string]string{"acme " + adaID: events.RoleAdmin, "acme " + vicID: events.RoleViewer}}
 	tell := func(_ context.Context, r AdminRequest) ([]byte, error) {
 		return fmt.Appendf(nil, "%s by %s why %s", r.Verb, r.By, r.Why), nil
 	}
@@ -48,10 +48,25 @@ func TestServeOrgAdmins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	receive(t, a.Started(), "start")
+	t.Cleanup(func() {
+		cancel()
+		if err := receive(t, done, "end"); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+const noOrg = `{"error":{"code":"not_found","message":"no such org, or not yours","field":"org","retryable":false}}`
+
+func TestServeOrgAdmins(t *testing.T) {
+	t.Parallel()
+	known := &admins{roles: map[string]string{"acme " + adaID: events.RoleAdmin, "acme " + vicID: events.RoleViewer}}
+	server := serveOrgAdmins(t, known)
 	nc := server.Connect(t, testkit.Admin, nats.CustomInboxPrefix("_INBOX.admin."+adaID))
 	ask := func(subject, why, body string) string {
 		t.Helper()
@@ -67,18 +82,17 @@ func TestServeOrgAdmins(t *testing.T) {
 		return string(answer.Data)
 	}
 	own := func(verb string) string { return events.OrgAdmin("acme", adaID, verb) }
-	const never = `{"error":{"code":"not_found","message":"no such org, or not yours","field":"org","retryable":false}}`
 	for _, row := range []struct{ subject, why, body, want string }{
 		{own("pool_set"), "naß", `{"org":"acme"}`, "pool_set by " + adaID + " why naß"},
 		{own("pool_show"), "", `{"org":"acme"}`, "pool_show by " + adaID + " why "},
 		{events.Admin("pool_set"), "w", `{"org":"acme"}`, "pool_set by operator why w"},
 		{events.Admin("org_create"), "", `{}`, "org_create by operator why "},
-		{own("pool_set"), "", `{"org":"rival"}`, never},
-		{own("pool_set"), "", `{"org":"nowhere"}`, never},
-		{own("pool_set"), "", `{}`, never},
-		{own("org_create"), "", `{"org":"acme"}`, never},
-		{events.OrgAdmin("rival", adaID, "pool_set"), "", `{"org":"rival"}`, never},
-		{own("pool_set"), "a\x01b", `{"org":"rival"}`, never},
+		{own("pool_set"), "", `{"org":"rival"}`, noOrg},
+		{own("pool_set"), "", `{"org":"nowhere"}`, noOrg},
+		{own("pool_set"), "", `{}`, noOrg},
+		{own("org_create"), "", `{"org":"acme"}`, noOrg},
+		{events.OrgAdmin("rival", adaID, "pool_set"), "", `{"org":"rival"}`, noOrg},
+		{own("pool_set"), "a\x01b", `{"org":"rival"}`, noOrg},
 	} {
 		if got := ask(row.subject, row.why, row.body); got != row.want {
 			t.Errorf("%s %s: %s, want %s", row.subject, row.body, got, row.want)
@@ -104,7 +118,7 @@ func TestServeOrgAdmins(t *testing.T) {
 	}
 	known.err.Store(nil)
 	vic := server.Connect(t, testkit.Admin, nats.CustomInboxPrefix("_INBOX.admin."+vicID))
-	for verb, want := range map[string]string{"pool_show": "pool_show by " + vicID + " why ", "pool_set": never} {
+	for verb, want := range map[string]string{"pool_show": "pool_show by " + vicID + " why ", "pool_set": noOrg} {
 		m, err := vic.Request(events.OrgAdmin("acme", vicID, verb), []byte(`{"org":"acme"}`), waitMax)
 		if err != nil || string(m.Data) != want {
 			t.Errorf("a viewer's %s: %v, want %s", verb, m, want)
@@ -116,9 +130,5 @@ func TestServeOrgAdmins(t *testing.T) {
 		if _, err := other.Request(events.OrgAdmin("acme", vicID, "pool_show"), []byte(`{"org":"acme"}`), 50*time.Millisecond); err == nil {
 			t.Errorf("answered into %s", inbox)
 		}
-	}
-	cancel()
-	if err := receive(t, done, "end"); err != nil {
-		t.Error(err)
 	}
 }

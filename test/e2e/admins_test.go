@@ -192,15 +192,20 @@ func (a *admin) testOtherOrgs(foreign string) {
 
 func (a *admin) testViewer() {
 	for _, args := range [][]string{
-		{"pool", "show", "--org", a.Org}, {"agent", "list", "--org", a.Org}, {"admin", "list", "--org", a.Org},
-		{"ledger", "verify", "--org", a.Org}, {"reconcile", "--once", "--org", a.Org},
+		{"pool", "show", "--org", a.Org},
+		{"agent", "list", "--org", a.Org},
+		{"admin", "list", "--org", a.Org},
+		{"ledger", "verify", "--org", a.Org},
+		{"reconcile", "--once", "--org", a.Org},
 	} {
 		a.must(args...)
 	}
 	for _, args := range [][]string{
-		{"pool", "set", "p", "--org", a.Org, "--cap", "5"}, {"pool", "unfreeze", "p", "--org", a.Org},
+		{"pool", "set", "p", "--org", a.Org, "--cap", "5"},
+		{"pool", "unfreeze", "p", "--org", a.Org},
 		{"agent", "register", "--org", a.Org, "--name", "n", "--pool", "p"},
-		{"admin", "set", "--org", a.Org, "--admin", a.Admin, "--role", "admin"}, {"admin", "add", "--org", a.Org, "--name", "n"},
+		{"admin", "set", "--org", a.Org, "--admin", a.Admin, "--role", "admin"},
+		{"admin", "add", "--org", a.Org, "--name", "n"},
 		{"settle", "--org", a.Org, "--agent", a.Admin, "--reserve-key", "k", "--key", "k"},
 	} {
 		if _, code, text := a.run(args...); code != 6 {
