@@ -126,6 +126,7 @@ func TestRedisRightsSuffice(t *testing.T) {
 	b.permitted("settler", settled.Err, refused.Err, released.Err, tombstone.Err)
 
 	b.permitted("revoke", registrar.Revoke(b.ctx, redisx.RevokeArgs{Agent: agent, By: "operator"}))
+	b.permitted("administer", registrar.Administer(b.ctx, redisx.AdministerArgs{Org: agent.Org, Action: "admin_add", By: "operator", Subject: "x"}))
 	batch = registrar.Batch()
 	released = batch.Release(redisx.ReleaseArgs{Caller: agent, Operator: true, Execution: "revoked", Key: "r", Fingerprint: "f"})
 	batch.Run(b.ctx)
@@ -207,7 +208,8 @@ func (b *bank) rebuild(id budget.LimitID, org string) {
 		s.RestoreLimits(b.ctx, 0, []redisx.LimitState{{Counter: counter, Rev: 1, State: "open", OnOverrun: "reject"}}), restoreErr,
 		s.RestoreRevoked(b.ctx, 0, map[string]time.Time{"a": time.Now()}),
 		s.AdvanceOutbox(b.ctx, 0, redisx.Anchor{Position: last[0], StreamSeq: 1, Hash: "0"}),
-		s.SetEpoch(b.ctx, 0, "e"), s.Unfence(b.ctx, 0))
+		s.SetEpoch(b.ctx, 0, "e"), s.Unfence(b.ctx, 0),
+		s.Administer(b.ctx, redisx.AdministerArgs{Org: org, Action: "rebuild", By: "operator", Subject: org}))
 }
 
 // No worker may do what is not its work.

@@ -1,5 +1,5 @@
-// Package callout decides whom the NATS server lets in: agents by their
-// token, and operators by theirs. The server asks for every connection that is
+// Package callout decides whom the NATS server lets in: agents, admins of orgs
+// and the operator, each by a token. The server asks for every connection that is
 // not a worker's, and enforces what it is told.
 //
 // The answer to a token is a user whose only rights are that agent's own
@@ -40,12 +40,15 @@ const (
 	stopTimeout   = 5 * time.Second
 	// subscriptionsMax: an agent may wait for 1,024 decisions at once.
 	subscriptionsMax = 4096
+	// adminSession: a token that was rotated lives on no longer in a connection.
+	adminSession = time.Hour
 )
 
 // Tokens finds whose a token is, by its SHA-256 in hex: registry.ErrNotFound
-// where it is nobody's, or its agent has expired.
+// where it is nobody's, or its agent has expired or its admin was removed.
 type Tokens interface {
 	Token(ctx context.Context, hash string) (org, agent string, expiresAt time.Time, err error)
+	AdminToken(ctx context.Context, hash string) (org, admin, role string, err error)
 }
 
 // Config of a Service.
@@ -154,6 +157,7 @@ func (s *Service) Run(ctx context.Context) error {
 const (
 	letAgentIn    = "agent"
 	letOperatorIn = "operator"
+	letAdminIn    = "admin"
 	refused       = "refused"
 	unavailable   = "unavailable"
 	malformed     = "malformed"
@@ -189,7 +193,7 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 	}
 	hash := topology.TokenHash(token)
 	if subtle.ConstantTimeCompare([]byte(hash), []byte(s.cfg.Keys.AdminTokenHash)) == 1 {
-		user = newUser(request.UserNkey, "operator", topology.AccountAdmin, topology.OperatorRights())
+		user = newUser(request.UserNkey, "operator", topology.AccountAdmin, topology.OperatorRights(topology.BootstrapInbox(hash)))
 		user.Limits.Payload = topology.MaxPayload
 		return user, letOperatorIn
 	}
@@ -199,10 +203,9 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 	org, agent, expiresAt, err := s.cfg.Tokens.Token(ctx, hash)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
-		return nil, refused
+		return s.decideAdmin(ctx, request, hash)
 	case err != nil:
-		s.cfg.Log.Warn().Err(err).Msg("tokens cannot be looked up; nobody gets in")
-		return nil, unavailable
+		return nil, s.blind(err)
 	}
 	user = newUser(request.UserNkey, org+"."+agent, topology.AccountAgents,
 		topology.AgentRights(org, agent, topology.BootstrapInbox(hash)))
@@ -212,6 +215,27 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 	}
 	user.Expires = ends.Unix()
 	return user, letAgentIn
+}
+
+// decideAdmin gives the admin that a token which is no agent's stands for, or
+// none.
+func (s *Service) decideAdmin(ctx context.Context, request *jwt.AuthorizationRequestClaims, hash string) (*jwt.UserClaims, string) {
+	org, admin, role, err := s.cfg.Tokens.AdminToken(ctx, hash)
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return nil, refused
+	case err != nil:
+		return nil, s.blind(err)
+	}
+	user := newUser(request.UserNkey, org+"."+admin, topology.AccountAdmin,
+		topology.AdminRights(org, admin, role, topology.BootstrapInbox(hash)))
+	user.Expires = time.Now().Add(adminSession).Unix()
+	return user, letAdminIn
+}
+
+func (s *Service) blind(err error) (outcome string) {
+	s.cfg.Log.Warn().Err(err).Msg("tokens cannot be looked up; nobody gets in")
+	return unavailable
 }
 
 func newUser(key, name, account string, rights topology.Rights) *jwt.UserClaims {

@@ -25,10 +25,14 @@ type identity struct {
 	expiresAt         time.Time
 }
 
+// admin is one admin of an org with its token.
+type admin struct{ org, admin, role, token string }
+
 // tokens is a directory of agents by their tokens' hashes.
 type tokens struct {
 	mu     sync.Mutex
 	byHash map[string]identity
+	admins map[string]admin
 	err    error
 	asked  int
 }
@@ -45,6 +49,16 @@ func (k *tokens) Token(_ context.Context, hash string) (string, string, time.Tim
 		return "", "", time.Time{}, registry.ErrNotFound
 	}
 	return i.org, i.agent, i.expiresAt, nil
+}
+
+func (k *tokens) AdminToken(_ context.Context, hash string) (string, string, string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i, ok := k.admins[hash]
+	if !ok {
+		return "", "", "", registry.ErrNotFound
+	}
+	return i.org, i.admin, i.role, nil
 }
 
 func (k *tokens) looked() int {
@@ -93,7 +107,10 @@ func newWorld(t *testing.T) *world {
 
 func newWorldWith(t *testing.T, lifetime time.Duration) *world {
 	t.Helper()
-	w := &world{operator: topology.NewToken(), tokens: &tokens{byHash: map[string]identity{}}, log: &lockedLog{}, lifetime: lifetime}
+	w := &world{
+		operator: topology.NewToken(), tokens: &tokens{byHash: map[string]identity{}, admins: map[string]admin{}}, log: &lockedLog{},
+		lifetime: lifetime,
+	}
 	var err error
 	if w.set, err = topology.Generate(topology.TokenHash(w.operator)); err != nil {
 		t.Fatal(err)

@@ -104,6 +104,15 @@ func (e *environment) agentRegister() *cobra.Command {
 	return c
 }
 
+// needsAgent refuses what neither an operator nor an agent can have meant.
+func (e *environment) needsAgent(cmd *cobra.Command) error {
+	token, err := e.givenToken()
+	if err == nil && token == "" {
+		err = usagef("%s wants --org as operator, or the token of an agent", cmd.CommandPath())
+	}
+	return err
+}
+
 func ttlInto(req map[string]any, ttl string) error {
 	if ttl == "" {
 		return nil
@@ -115,6 +124,9 @@ func ttlInto(req map[string]any, ttl string) error {
 
 // registerChild registers a child of the agent whose token is used.
 func (e *environment) registerChild(cmd *cobra.Command, r *registerFlags) error {
+	if err := e.needsAgent(cmd); err != nil {
+		return err
+	}
 	if r.pool != "" || r.parent != "" {
 		return usagef("an agent cannot say --pool or --parent: these follow from who it is; operators use --org")
 	}
@@ -251,6 +263,9 @@ func (e *environment) agentRevoke() *cobra.Command {
 				req["holds"] = holds
 			}
 			if org == "" {
+				if err := e.needsAgent(cmd); err != nil {
+					return err
+				}
 				return e.send(cmd, request{verb: events.VerbRevoke, key: fresh(), body: req, show: e.showRevoked})
 			}
 			req["org"] = org

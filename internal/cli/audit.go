@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,6 +66,10 @@ type brief struct {
 	Execution string `json:"execution"`
 	Agent     string `json:"agent"`
 	Key       string `json:"key"`
+	Action    string `json:"action"`
+	Subject   string `json:"subject"`
+	By        string `json:"by"`
+	Why       string `json:"why"`
 	Moves     []struct {
 		Pool     string `json:"pool"`
 		Unit     string `json:"unit"`
@@ -81,7 +86,7 @@ func entryLine(m ledger.Message) []any {
 	if err := json.Unmarshal(m.Body, &b); err != nil {
 		return []any{m.Seq, "?", "unreadable", "", "", err.Error()}
 	}
-	moves := ""
+	moves := strings.TrimSpace(b.Action + " " + b.Subject)
 	for i, v := range b.Moves {
 		if i > 0 {
 			moves += "; "
@@ -99,6 +104,12 @@ func entryLine(m ledger.Message) []any {
 		if v.Missing {
 			moves += " (missing)"
 		}
+	}
+	if b.By != "" && b.By != b.Agent {
+		moves = strings.TrimSpace(moves + " by " + b.By)
+	}
+	if b.Why != "" {
+		moves += ": " + b.Why
 	}
 	return []any{m.Seq, b.At, b.Kind, b.Agent, b.Key, moves}
 }
@@ -125,7 +136,7 @@ func (e *environment) ledgerList() *cobra.Command {
 			if e.json() {
 				return e.document(map[string]any{"org": org, "entries": nonNil(entries)})
 			}
-			t := newTable(e.out, "SEQ", "AT", "KIND", "AGENT", "KEY", "MOVES")
+			t := newTable(e.out, "SEQ", "AT", "KIND", "AGENT", "KEY", "WHAT")
 			for _, m := range entries {
 				t.row(entryLine(m)...)
 			}

@@ -62,6 +62,7 @@ type environment struct {
 	token     string
 	tokenFile string
 	data      string
+	reason    string
 	timeout   time.Duration
 	noColor   bool
 	running   bool // a command's own code has started
@@ -95,9 +96,10 @@ NATS JetStream explains every unit.`,
 	f := root.PersistentFlags()
 	f.StringVarP(&e.output, "output", "o", "table", "table or json")
 	f.StringVar(&e.url, "url", "", "NATS server `URL` (TALLY_URL); default: from --data")
-	f.StringVar(&e.token, "token", "", "`TOKEN` of an agent or operator; better TALLY_TOKEN or --token-file")
+	f.StringVar(&e.token, "token", "", "`TOKEN` of an agent, admin or operator; better TALLY_TOKEN or --token-file")
 	f.StringVar(&e.tokenFile, "token-file", "", "`FILE` that holds the token, - for stdin")
 	f.StringVar(&e.data, "data", "", "`DIR` of a running `tallystick up` (TALLY_DATA)")
+	f.StringVar(&e.reason, "reason", "", "why, for the ledger: `TEXT` of at most 256 bytes, on what operators and admins do")
 	f.DurationVar(&e.timeout, "timeout", 30*time.Second, "how long a command may take")
 	f.BoolVar(&e.noColor, "no-color", false, "no colours (also NO_COLOR)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -116,7 +118,7 @@ NATS JetStream explains every unit.`,
 		}
 	}
 	add("system", e.upCommand(), e.demoCommand(), e.benchCommand(), e.credentialsCommand(), e.setupCommand(), e.doctorCommand(), e.versionCommand(), e.errorsCommand())
-	add("operator", e.orgCommand(), e.poolCommand(), e.agentCommand())
+	add("operator", e.orgCommand(), e.adminCommand(), e.poolCommand(), e.agentCommand())
 	add("agent", e.reserveCommand(), e.settleCommand(), e.releaseCommand(), e.extendCommand(), e.chargeCommand(), e.balanceCommand(), e.reservationCommand(), e.whoamiCommand())
 	add("audit", e.ledgerCommand(), e.reconcileCommand(), e.rebuildCommand())
 	e.watch(root)

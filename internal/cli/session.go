@@ -111,29 +111,44 @@ func (e *environment) asAgent(ctx context.Context) (*client.Client, error) {
 	return client.Connect(ctx, client.Config{URL: url, Token: token, Name: "tallystick-cli"})
 }
 
-// asOperator connects with the admin token: the one that was named, else of
-// the data directory, else TALLY_TOKEN. A directory goes before TALLY_TOKEN,
-// because that is usually an agent's.
+// asOperator connects as the operator, or as an admin of an org, and gives the
+// reason that --reason names.
 func (e *environment) asOperator() (*client.Operator, error) {
-	url, err := e.server()
+	if refused := events.CheckReason(e.reason); refused != nil {
+		return nil, usagef("--reason: %s", refused.Message)
+	}
+	url, token, err := e.operatorToken()
 	if err != nil {
 		return nil, err
+	}
+	op, err := client.ConnectOperator(url, token)
+	if err != nil {
+		return nil, err
+	}
+	return op.Because(e.reason), nil
+}
+
+// operatorToken is the token that was named, else of the data directory, else
+// TALLY_TOKEN. A directory goes before TALLY_TOKEN, because that is usually an
+// agent's.
+func (e *environment) operatorToken() (url, token string, err error) {
+	if url, err = e.server(); err != nil {
+		return "", "", err
 	}
 	if e.token == "" && e.tokenFile == "" {
 		a, ok, err := e.readAddress()
 		if err != nil {
-			return nil, err
+			return "", "", err
 		}
 		if ok {
-			return client.ConnectOperator(url, a.Admin)
+			return url, a.Admin, nil
 		}
 	}
-	token, err := e.givenToken()
-	if err != nil {
-		return nil, err
+	if token, err = e.givenToken(); err != nil {
+		return "", "", err
 	}
 	if token == "" {
-		return nil, usagef("no admin token: use --data DIR or TALLY_DATA of a running `tallystick up`, or TALLY_TOKEN or --token-file")
+		return "", "", usagef("no admin token: use --data DIR or TALLY_DATA of a running `tallystick up`, or TALLY_TOKEN or --token-file")
 	}
-	return client.ConnectOperator(url, token)
+	return url, token, nil
 }

@@ -95,6 +95,10 @@ func (e *environment) sendAsOperator(ctx context.Context, r request) ([]byte, er
 		return nil, err
 	}
 	defer op.Close()
+	// release has a --reason of its own, which stands before the global one.
+	if why, ok := r.body["reason"].(string); ok && events.CheckReason(why) == nil {
+		op = op.Because(why)
+	}
 	r.body["org"], r.body["agent"] = r.org, r.agent
 	return op.Do(ctx, r.verb, r.key, r.body)
 }
@@ -251,7 +255,8 @@ func (s *spendFlags) which(body map[string]any, args []string, optional bool) er
 // common puts what several verbs share into a body: only what was given.
 func (s *spendFlags) common(cmd *cobra.Command, body map[string]any) error {
 	for flag, v := range map[string]string{"pool": s.pool, "target": s.target, "settler": s.settler, "purpose": s.purpose, "on-behalf-of": s.onBehalfOf, "reason": s.reason, "status": s.status, "cursor": s.cursor} {
-		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
+		// Local: --reason of release is a field, the global one a header.
+		if f := cmd.LocalFlags().Lookup(flag); f != nil && f.Changed {
 			body[fieldOf(flag)] = v
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/worker"
 	"tallystick/pkg/budget"
 	"tallystick/pkg/events"
+	"tallystick/pkg/redisx"
 )
 
 // AdminTimeout is how long an operator's request may take: a rebuild waits for
@@ -102,6 +103,13 @@ func (r *Reconciler) serveRebuild(ctx context.Context, req worker.AdminRequest) 
 	answer, err := r.Rebuild(ctx, partitions)
 	if err != nil {
 		return nil, answerable(err)
+	}
+	// On the ledger of every org whose counters were written anew.
+	for _, org := range answer.Orgs {
+		err := r.cfg.Store.Administer(ctx, redisx.AdministerArgs{Org: org, Action: req.Verb, By: req.By, Why: req.Why, Subject: org})
+		if err != nil {
+			return nil, answerable(err)
+		}
 	}
 	return answer.Append(nil), nil
 }

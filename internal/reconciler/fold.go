@@ -107,7 +107,7 @@ func (f *fold) apply(e *budget.Entry) {
 	case budget.KindPolicyChanged:
 		f.learn(e)
 		return
-	case budget.KindAgentRegistered, budget.KindAgentRevoked, budget.KindCharged, budget.KindDenied, budget.KindGap:
+	case budget.KindAgentRegistered, budget.KindAgentRevoked, budget.KindAdministered, budget.KindCharged, budget.KindDenied, budget.KindGap:
 		return
 	}
 	execution, err := uuid.Parse(e.Execution)

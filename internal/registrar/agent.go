@@ -22,7 +22,7 @@ func (r *Registrar) agentRegister(ctx context.Context, req worker.AdminRequest) 
 		return nil, refused
 	}
 	n := newborn{
-		org: q.Org, name: q.Name, pool: q.Pool, by: redisx.Operator,
+		org: q.Org, name: q.Name, pool: q.Pool, by: req.By, why: req.Why,
 		fingerprint: fmt.Sprintf("%x", sha256.Sum256(req.Body)),
 	}
 	if q.TTLMS != nil {
@@ -32,7 +32,7 @@ func (r *Registrar) agentRegister(ctx context.Context, req worker.AdminRequest) 
 		if e := events.CheckKey(req.Key); e != nil {
 			return nil, e
 		}
-		n.execution = redisx.ExecutionID(q.Org, redisx.Operator, events.VerbRegister, req.Key)
+		n.execution = redisx.ExecutionID(q.Org, req.By, events.VerbRegister, req.Key)
 	}
 	if q.Parent != nil {
 		parent, _, err := r.cfg.Directory.Agent(ctx, q.Org, *q.Parent)
@@ -139,6 +139,9 @@ func (r *Registrar) agentRotate(ctx context.Context, req worker.AdminRequest) ([
 		overlap = time.Duration(*q.OverlapMS) * time.Millisecond
 	}
 	a, token, err := r.rotate(ctx, q.Org, q.Agent, overlap)
+	if err == nil {
+		err = r.administered(ctx, req, a.Org, a.ID)
+	}
 	if err != nil {
 		return nil, answerable(err)
 	}

@@ -34,6 +34,9 @@ func (r *Registrar) orgCreate(ctx context.Context, req worker.AdminRequest) ([]b
 			return nil, events.InvalidArgument("display", "the org exists with another display name", "leave display out, or repeat the first one")
 		}
 	}
+	if err == nil {
+		err = r.administered(ctx, req, q.Org, q.Org)
+	}
 	if err != nil {
 		return nil, answerable(err)
 	}
@@ -58,6 +61,9 @@ func (r *Registrar) orgSet(ctx context.Context, req worker.AdminRequest) ([]byte
 			}
 		}
 	})
+	if err == nil {
+		err = r.administered(ctx, req, q.Org, q.Org)
+	}
 	if err != nil {
 		return nil, answerable(notFound(err, "org", "org"))
 	}

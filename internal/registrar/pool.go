@@ -28,6 +28,7 @@ func (r *Registrar) poolCreate(ctx context.Context, req worker.AdminRequest) ([]
 	if err := r.needOrg(ctx, q.Org); err != nil {
 		return nil, answerable(err)
 	}
+	wanted.By, wanted.Why = req.By, req.Why
 	p, err := r.create(ctx, wanted)
 	if err != nil {
 		return nil, answerable(err)
@@ -91,6 +92,7 @@ func (r *Registrar) poolSet(ctx context.Context, req worker.AdminRequest) ([]byt
 		if p.Closed {
 			return errClosed("pool")
 		}
+		p.By, p.Why = req.By, req.Why
 		return edit(p, q)
 	})
 	if err != nil {
@@ -136,7 +138,10 @@ func (r *Registrar) changeState(ctx context.Context, req worker.AdminRequest, ou
 	if refused != nil {
 		return nil, refused
 	}
-	p, err := r.change(ctx, q.Org, q.Pool, edit)
+	p, err := r.change(ctx, q.Org, q.Pool, func(p *registry.Pool) error {
+		p.By, p.Why = req.By, req.Why
+		return edit(p)
+	})
 	if err != nil {
 		return nil, answerable(err)
 	}

@@ -1,5 +1,5 @@
 // Package registrar owns structure, policy and identity: it serves the
-// operators' verbs on orgs, pools and agents, and keeps what Redis enforces in
+// operators' verbs on orgs, admins, pools and agents, and keeps what Redis enforces in
 // step with what KV says.
 //
 // The order of a change is KV by compare-and-set, then the script, then the
@@ -10,6 +10,7 @@
 package registrar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,11 @@ func (r *Registrar) Verbs() map[string]worker.AdminFunc {
 		events.AdminAgentShow:     r.agentShow,
 		events.AdminAgentRevoke:   r.agentRevoke,
 		events.AdminAgentRotate:   r.agentRotate,
+		events.AdminAdminAdd:      r.adminAdd,
+		events.AdminAdminList:     r.adminList,
+		events.AdminAdminSet:      r.adminSet,
+		events.AdminAdminRemove:   r.adminRemove,
+		events.AdminAdminRotate:   r.adminRotate,
 	}
 }
 
@@ -244,7 +250,7 @@ func policyOf(p registry.Pool) redisx.PolicyArgs {
 	case p.Frozen:
 		state = "frozen"
 	}
-	args := redisx.PolicyArgs{Org: p.Org, Pool: p.Name, Rev: p.Rev}
+	args := redisx.PolicyArgs{Org: p.Org, Pool: p.Name, Rev: p.Rev, By: cmp.Or(p.By, events.ByRegistrar), Why: p.Why}
 	for _, l := range p.Limits {
 		limit := redisx.PolicyLimit{
 			Unit: l.Unit, Period: l.Period, Cap: budget.MaxAmount, Epsilon: l.Epsilon, LateWindowMS: l.LateWindowMS,

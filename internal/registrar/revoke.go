@@ -28,7 +28,7 @@ func (r *Registrar) agentRevoke(ctx context.Context, req worker.AdminRequest) ([
 	if err != nil {
 		return nil, answerable(notFound(err, "agent", "agent"))
 	}
-	n, err := r.revoke(ctx, a, q.Holds, redisx.RevokeArgs{By: redisx.Operator})
+	n, err := r.revoke(ctx, a, q.Holds, redisx.RevokeArgs{By: req.By, Why: req.Why})
 	if err != nil {
 		return nil, answerable(err)
 	}
@@ -66,7 +66,7 @@ func (r *Registrar) revoke(ctx context.Context, a registry.Agent, holds *string,
 	}
 	if holds != nil && *holds == events.HoldsRelease {
 		for _, holder := range subtree {
-			if err := r.releaseAll(ctx, holder, a.ID); err != nil {
+			if err := r.releaseAll(ctx, args, holder); err != nil {
 				return 0, err
 			}
 		}
@@ -86,26 +86,27 @@ func (r *Registrar) subtree(ctx context.Context, top registry.Agent) ([]registry
 }
 
 // releaseAll gives back everything an agent holds.
-func (r *Registrar) releaseAll(ctx context.Context, holder registry.Agent, revoked string) error {
+func (r *Registrar) releaseAll(ctx context.Context, revoked redisx.RevokeArgs, holder registry.Agent) error {
 	live, err := r.cfg.Store.Live(ctx, holder.Org, holder.ID)
 	if err != nil {
 		return err
 	}
 	for ids := range slices.Chunk(live, releaseMax) {
-		if err := r.release(ctx, holder, revoked, ids); err != nil {
+		if err := r.release(ctx, revoked, holder, ids); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Registrar) release(ctx context.Context, holder registry.Agent, revoked string, ids []string) error {
+func (r *Registrar) release(ctx context.Context, revoked redisx.RevokeArgs, holder registry.Agent, ids []string) error {
 	batch := r.cfg.Store.Batch()
 	sent := make([]*redisx.Pending, len(ids))
 	for i, id := range ids {
 		reason := revokedReason
 		sent[i] = batch.Release(redisx.ReleaseArgs{
-			Caller: identity(holder), Operator: true, Execution: id, Key: "revoke:" + revoked, Reason: reason,
+			Caller: identity(holder), Operator: true, Execution: id, Key: "revoke:" + revoked.Agent.ID, Reason: reason,
+			By: revoked.By, Why: revoked.Why,
 			Fingerprint: events.Release{Reservation: &id, Reason: &reason}.Fingerprint(),
 		})
 	}

@@ -100,7 +100,7 @@ func (w *world) run(t testing.TB) (stop func()) {
 // ask sends an operator's request, with O standing for the org.
 func (w *world) ask(verb, body string, into any) error {
 	w.t.Helper()
-	answer, err := w.reg.Verbs()[verb](w.t.Context(), worker.AdminRequest{Verb: verb, Body: []byte(strings.ReplaceAll(body, `"O"`, `"`+w.org+`"`))})
+	answer, err := w.reg.Verbs()[verb](w.t.Context(), worker.AdminRequest{Verb: verb, By: events.ByOperator, Body: []byte(strings.ReplaceAll(body, `"O"`, `"`+w.org+`"`))})
 	if err != nil || into == nil {
 		return err
 	}

@@ -146,6 +146,11 @@ func (c *Cache) Token(ctx context.Context, hash string) (org, agentID string, ex
 	return c.dir.Token(ctx, hash)
 }
 
+// AdminRole is [Directory.AdminRole]: never from memory.
+func (c *Cache) AdminRole(ctx context.Context, org, id string) (string, error) {
+	return c.dir.AdminRole(ctx, org, id)
+}
+
 // Directory is the fresh view beneath the cache.
 func (c *Cache) Directory() *Directory { return c.dir }
 

@@ -22,18 +22,20 @@ type Directory struct {
 	pools  bucket[Pool]
 	agents bucket[Agent]
 	tokens bucket[tokenRecord]
+	admins bucket[orgAdmins]
 	meta   bucket[epochRecord]
 }
 
 // OpenDirectory binds to buckets that exist.
 func OpenDirectory(ctx context.Context, js jetstream.JetStream) (*Directory, error) {
 	d := &Directory{}
-	var errs [5]error
+	var errs [6]error
 	d.orgs, errs[0] = openBucket[Org](ctx, js, events.BucketOrgs)
 	d.pools, errs[1] = openBucket[Pool](ctx, js, events.BucketPools)
 	d.agents, errs[2] = openBucket[Agent](ctx, js, events.BucketAgents)
 	d.tokens, errs[3] = openBucket[tokenRecord](ctx, js, events.BucketTokens)
 	d.meta, errs[4] = openBucket[epochRecord](ctx, js, events.BucketMeta)
+	d.admins, errs[5] = openBucket[orgAdmins](ctx, js, events.BucketAdmins)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -179,6 +181,9 @@ func (d *Directory) Token(ctx context.Context, hash string) (org, agentID string
 	t, _, err := d.tokens.get(ctx, hash)
 	if err != nil {
 		return "", "", time.Time{}, err
+	}
+	if t.Agent == "" { // an admin's
+		return "", "", time.Time{}, ErrNotFound
 	}
 	a, _, err := d.Agent(ctx, t.Org, t.Agent)
 	if err != nil {

@@ -78,6 +78,11 @@ type Pool struct {
 	Closed bool    `json:"closed,omitempty"` // for good
 	Limits []Limit `json:"limits"`           // by unit, then period, in byte order
 	Slots  []Slot  `json:"slots,omitempty"`
+
+	// By and Why are who made this revision: whoever brings it to Redis, and
+	// however late, the ledger names its author.
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
 }
 
 // Agent is an identity. Everything but the pool, the token and the revocation
@@ -106,10 +111,11 @@ type Agent struct {
 	OldTokenUntil time.Time `json:"old_token_until,omitzero"`
 }
 
-// tokenRecord leads from a token to its agent.
+// tokenRecord leads from a token to its agent, or to its admin.
 type tokenRecord struct {
 	Org   string `json:"org"`
-	Agent string `json:"agent"`
+	Agent string `json:"agent,omitempty"`
+	Admin string `json:"admin,omitempty"`
 }
 
 // epochRecord is what a partition's epoch is called.

@@ -38,7 +38,7 @@ func (h *Handler) operate(ctx context.Context, r worker.AdminRequest, org, agent
 		return nil, err
 	}
 	a := h.Handle(ctx, []*worker.Request{{
-		Door: worker.Operator, Org: org, Agent: agent, Verb: verb, Key: r.Key, Trace: r.Trace, Body: body,
+		Door: worker.Operator, Org: org, Agent: agent, Verb: verb, Key: r.Key, Trace: r.Trace, Body: body, By: r.By, Why: r.Why,
 	}})[0]
 	if a.Code == "" {
 		return a.Body, nil

@@ -39,6 +39,7 @@ func (j *settleJob) queue(ctx context.Context, b *redisx.Batch) error {
 		Caller: caller, Operator: j.r.Door == worker.Operator, Execution: execution(j.r, j.q.Reservation, j.q.Key),
 		Key: j.r.Key, Fingerprint: j.q.Fingerprint(), Actual: j.q.Actual, Status: events.StatusUnknown,
 		Dispatched: j.q.Dispatched, Final: j.q.Final == nil || *j.q.Final, Usage: j.q.Usage, Guess: guess,
+		By: j.r.By, Why: j.r.Why,
 	}
 	if j.q.Status != nil {
 		args.Status = *j.q.Status
@@ -96,6 +97,7 @@ func (j *releaseJob) queue(ctx context.Context, b *redisx.Batch) error {
 	j.pending = b.Release(redisx.ReleaseArgs{
 		Caller: caller, Operator: j.r.Door == worker.Operator, Execution: execution(j.r, j.q.Reservation, j.q.Key),
 		Key: j.r.Key, Fingerprint: j.q.Fingerprint(), Reason: text(j.q.Reason), Guess: guess, ByKey: j.q.Key != nil,
+		By: j.r.By, Why: j.r.Why,
 	})
 	return nil
 }

@@ -20,10 +20,28 @@ func AgentRights(org, agent, bootstrap string) Rights {
 }
 
 // BootstrapInbox is the inbox part of a client that has a token and does not
-// know yet which agent it is: the first half of the token's SHA-256, in hex.
+// know yet who it is: the first half of the token's SHA-256, in hex.
 func BootstrapInbox(tokenHash string) string { return tokenHash[:32] }
 
-// OperatorRights are what an operator's connection may do.
-func OperatorRights() Rights {
-	return Rights{Publish: []string{events.AllAdmin, "$SYS.REQ.USER.INFO"}, Subscribe: []string{"_INBOX.admin.>"}}
+// OperatorRights are what the operator's connection may do: every verb, under
+// nobody else's name. For bootstrap see AgentRights.
+func OperatorRights(bootstrap string) Rights {
+	return Rights{
+		Publish:   []string{events.AllAdmin, "$SYS.REQ.USER.INFO"},
+		Subscribe: []string{"_INBOX.admin.>", "_INBOX." + bootstrap + ".>"},
+	}
+}
+
+// AdminRights are what the connection of an org's admin may do: the verbs of
+// its role under its own name, and its own inbox. For bootstrap see
+// AgentRights.
+func AdminRights(org, admin, role, bootstrap string) Rights {
+	r := Rights{
+		Publish:   []string{"$SYS.REQ.USER.INFO"},
+		Subscribe: []string{events.AdminInboxPrefix(admin) + ".>", "_INBOX." + bootstrap + ".>"},
+	}
+	for _, verb := range events.RoleVerbs(role) {
+		r.Publish = append(r.Publish, events.OrgAdmin(org, admin, verb))
+	}
+	return r
 }

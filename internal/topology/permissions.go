@@ -93,6 +93,7 @@ func AdminVerbs(worker string) []string {
 			events.AdminPoolFreeze, events.AdminPoolUnfreeze, events.AdminPoolClose, events.AdminPoolShow,
 			events.AdminAgentRegister, events.AdminAgentList, events.AdminAgentShow, events.AdminAgentRevoke,
 			events.AdminAgentRotate,
+			events.AdminAdminAdd, events.AdminAdminList, events.AdminAdminSet, events.AdminAdminRemove, events.AdminAdminRotate,
 		}
 	}
 	return nil
@@ -101,7 +102,7 @@ func AdminVerbs(worker string) []string {
 func adminRights(worker string) Rights {
 	r := Rights{Publish: []string{"_INBOX.admin.>"}}
 	for _, verb := range AdminVerbs(worker) {
-		r.Subscribe = append(r.Subscribe, events.Admin(verb)+" "+worker)
+		r.Subscribe = append(r.Subscribe, events.Admin(verb)+" "+worker, events.OrgAdmin("*", "*", verb)+" "+worker)
 	}
 	return r
 }
@@ -120,7 +121,7 @@ func brokerRights(worker string) Rights {
 	case Reserver:
 		add(intake(events.ConsumerReserver), readBuckets(structure()...), []string{events.AllEvents})
 	case Settler:
-		add(intake(events.ConsumerSettler), readBuckets(structure()...), []string{events.AllEvents},
+		add(intake(events.ConsumerSettler), readBuckets(append(structure(), events.BucketAdmins)...), []string{events.AllEvents},
 			// Nobody else empties COMMANDS behind the acknowledgements.
 			[]string{"$JS.API.STREAM.PURGE.COMMANDS", "$JS.API.CONSUMER.INFO.COMMANDS.reserver"})
 	case Scribe:
@@ -128,7 +129,7 @@ func brokerRights(worker string) Rights {
 	case Reaper:
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
-		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta), writeBucket(events.BucketMeta), []string{events.AllEvents})
+		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta, events.BucketAdmins), writeBucket(events.BucketMeta), []string{events.AllEvents})
 		r.DenyPublish = notOthers(events.StreamLedger, events.ConsumerExpiries)
 	case Registrar:
 		add(readBuckets(Buckets()...), readLedger(), []string{events.AllEvents})

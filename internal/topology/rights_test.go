@@ -18,16 +18,16 @@ var hostile = []string{
 	"$JS.API.CONSUMER.CREATE.LEDGER.expiries.x", "$JS.API.CONSUMER.DELETE.LEDGER.expiries",
 	"$JS.API.CONSUMER.DELETE.COMMANDS.reserver", "$JS.API.CONSUMER.MSG.NEXT.COMMANDS.reserver",
 	"$JS.API.CONSUMER.MSG.NEXT.COMMANDS.settler", "$JS.ACK.COMMANDS.settler.1.2.3.4.5",
-	"$KV.tally_agents.acme.x", "$KV.tally_tokens.x", "$KV.tally_meta.epoch.p00",
+	"$KV.tally_agents.acme.x", "$KV.tally_tokens.x", "$KV.tally_admins.acme", "$KV.tally_meta.epoch.p00",
 	"tally.v1.ledger.acme.reserved", "tally.v1.command.acme.x.reserve", "tally.v1.acme.x.rpc.reserve", "tally.v1.acme.x.cmd.reserve",
-	"tally.v1.acme.x.decision.abc", "tally.v1.admin.pool_set", "$SYS.REQ.USER.AUTH",
+	"tally.v1.acme.x.decision.abc", "tally.v1.admin.pool_set", "tally.v1.admin.acme.x.pool_set", "$SYS.REQ.USER.AUTH",
 	"$SYS.REQ.SERVER.PING", "_INBOX.x.y", "_INBOX.admin.y", "_INBOX.reserver.y", "_INBOX.registrar.y",
 }
 
 var eavesdrops = []string{
 	">", "tally.>", "$JS.>", "$KV.>", "$SYS.>", "_INBOX.>", "_INBOX.*.>", "tally.v1.*.*.rpc.*", "tally.v1.*.*.rpc.reserve",
 	"tally.v1.*.*.rpc.reserve other", "tally.v1.*.*.cmd.settle", "tally.v1.*.*.decision.*", "tally.v1.admin.>",
-	"tally.v1.admin.settle", "tally.v1.ledger.>", "$SYS.REQ.USER.AUTH", "$SYS.REQ.USER.AUTH other",
+	"tally.v1.admin.settle", "tally.v1.admin.*.*.settle", "tally.v1.ledger.>", "$SYS.REQ.USER.AUTH", "$SYS.REQ.USER.AUTH other",
 }
 
 // concrete puts words where a pattern has wildcards.
@@ -165,6 +165,7 @@ func TestRightsNever(t *testing.T) {
 		"$JS.API.CONSUMER.DELETE.COMMANDS.reserver": nil,
 		"$KV.tally_agents.acme.x":                   {Registrar},
 		"$KV.tally_tokens.x":                        {Registrar},
+		"$KV.tally_admins.acme":                     {Registrar},
 		"$KV.tally_meta.epoch.p00":                  {Reconciler, Registrar},
 	}
 	for subject, may := range only {

@@ -25,7 +25,7 @@ const (
 // Buckets lists the key-value buckets.
 func Buckets() []string {
 	return []string{
-		events.BucketOrgs, events.BucketPools, events.BucketAgents, events.BucketTokens, events.BucketMeta,
+		events.BucketOrgs, events.BucketPools, events.BucketAgents, events.BucketTokens, events.BucketAdmins, events.BucketMeta,
 	}
 }
 

@@ -57,7 +57,7 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Reconciler, Conn: s.Admin, Verbs: r.Verbs(), Timeout: reconciler.AdminTimeout, Log: s.Log})
+	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Reconciler, Conn: s.Admin, Verbs: r.Verbs(), Admins: epochs, Timeout: reconciler.AdminTimeout, Log: s.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func Settler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	}
 	s.OnClose(cache.Close)
 	return settler.New(settler.Config{
-		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, Log: s.Log}, Admin: worker.AdminConfig{Conn: s.Admin, Log: s.Log},
+		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, Log: s.Log}, Admin: worker.AdminConfig{Conn: s.Admin, Admins: cache, Log: s.Log},
 		Store: s.Store, Registry: cache, Log: s.Log,
 	})
 }
@@ -106,7 +106,7 @@ func Registrar(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Registrar, Conn: s.Admin, Verbs: r.Verbs(), Timeout: registrar.AdminTimeout, Log: s.Log})
+	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Registrar, Conn: s.Admin, Verbs: r.Verbs(), Admins: directory, Timeout: registrar.AdminTimeout, Log: s.Log})
 	if err != nil {
 		return nil, err
 	}

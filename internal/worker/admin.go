@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,15 +14,19 @@ import (
 	"tallystick/pkg/events"
 )
 
-// adminInbox begins every operator's inbox.
+// adminInbox begins the operator's inbox.
 const adminInbox = inboxPrefix + "admin."
 
-// AdminRequest is one request of an operator.
+// AdminRequest is one request of the operator or of an org's admin, which is
+// about that org: the door has compared them.
 type AdminRequest struct {
 	Verb  string
 	Key   string
 	Trace string
 	Body  []byte
+
+	By  string // events.ByOperator or the admin's id, as the subject attests
+	Why string // the reason that was given, or ""
 }
 
 // AdminFunc answers an operator. An error that is not an *events.Error is
@@ -35,6 +38,8 @@ type AdminConfig struct {
 	Name  string     // the role: queue group
 	Conn  *nats.Conn // in account ADMIN
 	Verbs map[string]AdminFunc
+	// Admins are the orgs' admins; nil serves the operator alone.
+	Admins Admins
 
 	InFlightMax  int           // requests at once; more are refused; default 16
 	Timeout      time.Duration // for one request; default 10 s
@@ -57,7 +62,7 @@ func (c AdminConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Admin serves request-reply verbs of operators.
+// Admin serves request-reply verbs of the operator and of orgs' admins.
 type Admin struct {
 	cfg     AdminConfig
 	slots   chan struct{}
@@ -113,13 +118,19 @@ func (a *Admin) Run(ctx context.Context) error {
 
 func (a *Admin) open(ctx context.Context, d *doors) error {
 	for verb, serve := range a.cfg.Verbs {
-		sub, err := a.cfg.Conn.QueueSubscribe(events.Admin(verb), a.cfg.Name, func(m *nats.Msg) { a.onRequest(ctx, verb, serve, m) })
-		if err != nil {
-			return fmt.Errorf("admin %s: subscribe %s: %w", a.cfg.Name, verb, err)
+		subjects := []string{events.Admin(verb)}
+		if a.cfg.Admins != nil {
+			subjects = append(subjects, events.OrgAdmin("*", "*", verb))
 		}
-		closed := make(chan struct{})
-		sub.SetClosedHandler(func(string) { close(closed) })
-		d.subs, d.closed = append(d.subs, sub), append(d.closed, closed)
+		for _, subject := range subjects {
+			sub, err := a.cfg.Conn.QueueSubscribe(subject, a.cfg.Name, func(m *nats.Msg) { a.onRequest(ctx, verb, serve, m) })
+			if err != nil {
+				return fmt.Errorf("admin %s: subscribe %s: %w", a.cfg.Name, subject, err)
+			}
+			closed := make(chan struct{})
+			sub.SetClosedHandler(func(string) { close(closed) })
+			d.subs, d.closed = append(d.subs, sub), append(d.closed, closed)
+		}
 	}
 	if err := a.cfg.Conn.FlushTimeout(a.cfg.Timeout); err != nil {
 		return fmt.Errorf("admin %s: subscribe: %w", a.cfg.Name, err)
@@ -131,8 +142,8 @@ func (a *Admin) open(ctx context.Context, d *doors) error {
 // operator waits for its answer, so one that names no inbox, or another's, is
 // not executed.
 func (a *Admin) onRequest(ctx context.Context, verb string, serve AdminFunc, m *nats.Msg) {
-	rest, ok := strings.CutPrefix(m.Reply, adminInbox)
-	if !ok || rest == "" || strings.ContainsAny(rest, "*>") {
+	who, ok := sender(m)
+	if !ok {
 		return
 	}
 	select {
@@ -145,14 +156,15 @@ func (a *Admin) onRequest(ctx context.Context, verb string, serve AdminFunc, m *
 		defer func() { <-a.slots }()
 		ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 		defer cancel()
-		body, err := a.serve(ctx, serve, AdminRequest{
+		body, err := a.serve(ctx, serve, who, AdminRequest{
 			Verb: verb, Key: m.Header.Get(events.HeaderKey), Trace: traceparent(m.Header.Get(events.HeaderTrace)), Body: m.Data,
+			By: who.by(), Why: m.Header.Get(events.HeaderReason),
 		})
 		a.respond(m.Reply, body, err)
 	})
 }
 
-func (a *Admin) serve(ctx context.Context, serve AdminFunc, r AdminRequest) (body []byte, err error) {
+func (a *Admin) serve(ctx context.Context, serve AdminFunc, who orgAdmin, r AdminRequest) (body []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			id := incident()
@@ -160,6 +172,12 @@ func (a *Admin) serve(ctx context.Context, serve AdminFunc, r AdminRequest) (bod
 			body, err = nil, events.Internal(id)
 		}
 	}()
+	if err := a.mayNot(ctx, who, r); err != nil {
+		return nil, err
+	}
+	if e := events.CheckReason(r.Why); e != nil {
+		return nil, e
+	}
 	return serve(ctx, r)
 }
 

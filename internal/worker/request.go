@@ -38,6 +38,9 @@ type Request struct {
 	Trace      string // W3C traceparent, or ""
 	Body       []byte
 
+	// Of the operators' door: who asks, and the reason that was given.
+	By, Why string
+
 	// Of the durable door. Deadline is when reserve, extend and charge may no
 	// longer be executed; zero for other verbs.
 	Deadline   time.Time

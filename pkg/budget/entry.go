@@ -23,6 +23,7 @@ const (
 	KindPolicyChanged   Kind = "policy_changed"
 	KindAgentRegistered Kind = "agent_registered"
 	KindAgentRevoked    Kind = "agent_revoked"
+	KindAdministered    Kind = "administered"
 	KindGap             Kind = "gap"
 )
 

@@ -85,17 +85,38 @@ func (c *Client) Durable() *Client {
 // for this one question is derived from the token, because nobody else could
 // subscribe to it.
 func learn(ctx context.Context, cfg Config) (org, agent string, err error) {
-	sum := sha256.Sum256([]byte(cfg.Token))
-	nc, err := nats.Connect(cfg.URL, cfg.options(events.InboxPrefix(hex.EncodeToString(sum[:16])))...)
-	if err != nil {
-		return "", "", connectError(err)
-	}
-	defer nc.Close()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
+	allowed, err := allowedTo(ctx, cfg.URL, cfg.options(bootstrapInbox(cfg.Token)))
+	if err != nil {
+		return "", "", err
+	}
+	for _, subject := range allowed {
+		// tally.v1.<org>.<agent>.rpc.*, with any verb in place of the star.
+		concrete := strings.TrimSuffix(subject, "*") + events.VerbWhoami
+		if org, agent, door, _, ok := events.ParseAgentSubject(concrete); ok && door == events.DoorRpc {
+			return org, agent, nil
+		}
+	}
+	return "", "", errors.New("client: this token belongs to no agent")
+}
+
+// bootstrapInbox is the inbox that a token alone gives.
+func bootstrapInbox(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return events.InboxPrefix(hex.EncodeToString(sum[:16]))
+}
+
+// allowedTo asks the server, on a short connection, what its user may publish.
+func allowedTo(ctx context.Context, url string, opts []nats.Option) ([]string, error) {
+	nc, err := nats.Connect(url, opts...)
+	if err != nil {
+		return nil, connectError(err)
+	}
+	defer nc.Close()
 	msg, err := nc.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
 	if err != nil {
-		return "", "", fmt.Errorf("client: ask the server who this token is: %w", err)
+		return nil, fmt.Errorf("client: ask the server who this token is: %w", err)
 	}
 	var info struct {
 		Data struct {
@@ -107,16 +128,9 @@ func learn(ctx context.Context, cfg Config) (org, agent string, err error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(msg.Data, &info); err != nil {
-		return "", "", fmt.Errorf("client: the server's answer about this token: %w", err)
+		return nil, fmt.Errorf("client: the server's answer about this token: %w", err)
 	}
-	for _, subject := range info.Data.Permissions.Publish.Allow {
-		// tally.v1.<org>.<agent>.rpc.*, with any verb in place of the star.
-		concrete := strings.TrimSuffix(subject, "*") + events.VerbWhoami
-		if org, agent, door, _, ok := events.ParseAgentSubject(concrete); ok && door == events.DoorRpc {
-			return org, agent, nil
-		}
-	}
-	return "", "", errors.New("client: this token belongs to no agent")
+	return info.Data.Permissions.Publish.Allow, nil
 }
 
 // connectError tells a refused token from a server that is away.
@@ -127,10 +141,17 @@ func connectError(err error) error {
 	return fmt.Errorf("client: %w", errors.Join(unavailable("the server is out of reach"), err))
 }
 
-// AuthError means that the server refused the token.
+// AuthError means that the server refused the token, or that its holder has
+// no such right.
 type AuthError struct{ Err error }
 
-func (e *AuthError) Error() string { return "client: the server refused the token: " + e.Err.Error() }
+func (e *AuthError) Error() string {
+	if errors.Is(e.Err, nats.ErrAuthorization) {
+		return "client: the server refused the token: " + e.Err.Error()
+	}
+	return "client: not authorised: " + e.Err.Error()
+}
+
 func (e *AuthError) Unwrap() error { return e.Err }
 
 // unavailable is this side's own error of the contract's kind: nothing

@@ -29,8 +29,10 @@ const (
 	token  = "tly_test"
 	worker = "worker"
 
-	childAgent = "0199aaaa-0000-7000-8000-000000000002"
-	childToken = "tly_child"
+	childAgent    = "0199aaaa-0000-7000-8000-000000000002"
+	childToken    = "tly_child"
+	operatorToken = "tly_operator"
+	viewerToken   = "tly_viewer" // of an admin who has the agent's id
 )
 
 // door authenticates like the callout: the agent's token gives exactly the
@@ -42,6 +44,12 @@ func (d *door) Check(c server.ClientAuthentication) bool {
 	switch c.GetOpts().Token {
 	case worker:
 		c.RegisterUser(&server.User{Username: worker, Account: account})
+		return true
+	case operatorToken:
+		d.operator(c, operatorToken, "_INBOX.admin", events.AllAdmin)
+		return true
+	case viewerToken:
+		d.operator(c, viewerToken, events.AdminInboxPrefix(agent), events.OrgAdmin(org, agent, "pool_show"))
 		return true
 	case token:
 		c.RegisterUser(user(account, agent, token))
@@ -63,6 +71,14 @@ func user(account *server.Account, agent, token string) *server.User {
 			events.Decision(org, agent, "*"), events.InboxPrefix(agent) + ".>", events.InboxPrefix(hex.EncodeToString(sum[:16])) + ".>",
 		}},
 	}}
+}
+
+func (d *door) operator(c server.ClientAuthentication, token, inbox, publish string) {
+	sum := sha256.Sum256([]byte(token))
+	c.RegisterUser(&server.User{Username: token, Account: d.srv.GlobalAccount(), Permissions: &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: []string{publish, "$SYS.REQ.USER.INFO"}},
+		Subscribe: &server.SubjectPermission{Allow: []string{inbox + ".>", events.InboxPrefix(hex.EncodeToString(sum[:16])) + ".>"}},
+	}})
 }
 
 // fake is a server and a worker whose answers a test scripts.

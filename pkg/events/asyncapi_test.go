@@ -124,7 +124,7 @@ func TestEveryMessageHasAChannel(t *testing.T) {
 func TestAsyncAPIAddresses(t *testing.T) {
 	t.Parallel()
 	doc, _ := asyncAPI(t)
-	want := []string{Decision("{org}", "{agent}", "{token}"), Ledger("{org}", "{kind}"), Dead("{org}", "{verb}")}
+	want := []string{OrgAdmin("{org}", "{admin}", "{verb}"), Decision("{org}", "{agent}", "{token}"), Ledger("{org}", "{kind}"), Dead("{org}", "{verb}")}
 	for _, verb := range agentVerbs() {
 		want = append(want, Rpc("{org}", "{agent}", verb))
 		if BothDoors(verb) {
@@ -190,7 +190,9 @@ func agentVerbs() []string {
 func adminVerbs() []string {
 	return []string{
 		AdminOrgCreate, AdminOrgSet, AdminOrgShow, AdminPoolCreate, AdminPoolSet, AdminPoolFreeze, AdminPoolUnfreeze, AdminPoolClose,
-		AdminPoolShow, AdminAgentRegister, AdminAgentList, AdminAgentShow, AdminAgentRevoke, AdminAgentRotate, AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
+		AdminPoolShow, AdminAgentRegister, AdminAgentList, AdminAgentShow, AdminAgentRevoke, AdminAgentRotate,
+		AdminAdminAdd, AdminAdminList, AdminAdminSet, AdminAdminRemove, AdminAdminRotate,
+		AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
 	}
 }
 

@@ -34,7 +34,7 @@ func errorCatalogue() []CatalogueEntry {
 			"amounts, actual, add or ceilings name a unit that no limit on the path, or of the reservation, counts.",
 			"Drop the unit, or ask the operator for a limit in it."),
 		e(CodeLimitExceeded, ExitFailure, false,
-			"A structural bound is reached: depth, pool depth, children, agents per tree, a grant above the parent's remaining (budget.caps), or 16 attempts on one reservation.",
+			"A structural bound is reached: depth, pool depth, children, agents per tree, a grant above the parent's remaining (budget.caps), 16 attempts on one reservation, or the last active admin of an org (admin), who can neither be removed nor demoted.",
 			"The error's field says which bound."),
 		e(CodeNotFound, ExitNotFound, false,
 			"There is no such reservation, pool or agent, or it is not yours.",

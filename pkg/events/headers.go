@@ -14,6 +14,8 @@ const (
 	// commands and dead letters.
 	HeaderTallyKey = "Tally-Key"
 	HeaderVerb     = "Tally-Verb"
+	// HeaderReason is why an operator does it, for the ledger: see CheckReason.
+	HeaderReason = "Tally-Reason"
 	// HeaderTrace is the W3C trace context, passed on to the entry.
 	HeaderTrace = "traceparent"
 	// HeaderError and HeaderErrorCode repeat an error for generic tools.
@@ -59,6 +61,7 @@ const (
 	BucketPools  = "tally_pools"
 	BucketAgents = "tally_agents"
 	BucketTokens = "tally_tokens"
+	BucketAdmins = "tally_admins"
 	BucketMeta   = "tally_meta"
 )
 

@@ -29,6 +29,7 @@ const (
 	KindPolicyChanged   LedgerKind = "policy_changed"
 	KindAgentRegistered LedgerKind = "agent_registered"
 	KindAgentRevoked    LedgerKind = "agent_revoked"
+	KindAdministered    LedgerKind = "administered"
 	KindGap             LedgerKind = "gap"
 
 	// KindUnknown is what a reader gives for a kind or version it does not
@@ -107,7 +108,7 @@ func resolutionKinds() []KindInfo {
 		maybe("cost_unknown", "true where the booked figure is not the true cost"),
 		maybe("status", "as sent"),
 		maybe("usage", "as sent"),
-		field("by", "who settled: an agent's id, or operator"),
+		field("by", "who settled: operator, or the id of an agent or admin"), maybe("why", "as an operator or admin gave it"),
 		maybe("settle_key", "its idempotency key"),
 	}
 	return []KindInfo{
@@ -116,7 +117,7 @@ func resolutionKinds() []KindInfo {
 		{KindReleased, "a reservation was given back", []KindField{
 			field("returned", "what went back, by unit"),
 			maybe("reason", "as sent"),
-			field("by", "who released: an agent's id, or operator"),
+			field("by", "who released: operator, or the id of an agent or admin"), maybe("why", "as an operator or admin gave it"),
 			maybe("release_key", "its idempotency key"),
 		}},
 		{KindOverrunRefused, "a settle above what the limits tolerate; the reservation stays held", []KindField{
@@ -126,7 +127,7 @@ func resolutionKinds() []KindInfo {
 			field("epsilon", "what would have been tolerated, by unit"),
 			maybe("status", "as sent"),
 			maybe("usage", "as sent"),
-			field("by", "who tried"),
+			field("by", "who tried"), maybe("why", "as an operator or admin gave it"),
 			maybe("settle_key", "its idempotency key"),
 		}},
 		{KindCharged, "a cost in one step", []KindField{
@@ -142,6 +143,7 @@ func structureKinds() []KindInfo {
 		{KindPolicyChanged, "a pool's limits were created or changed", []KindField{
 			field("rev", "the pool's revision"),
 			field("limits", "[{pool, unit, period, cap, epsilon, on_overrun, late_window_ms, state, rev, opens?, closes?}], times in ms"),
+			maybe("by", "who: operator, an admin's id, or registrar"), maybe("why", "as given"),
 		}},
 		{KindAgentRegistered, "a new agent", []KindField{
 			field("name", "its name"), maybe("parent", "id of the agent that registered it"),
@@ -150,12 +152,16 @@ func structureKinds() []KindInfo {
 			maybe("ancestors", "ids, parent first"), maybe("pool_parent", "where the pool was made for it: the pool above"),
 			maybe("granted", "the caps of that pool, by unit"), maybe("purpose", "as sent"),
 			maybe("created_at_ms", "when, ms"), maybe("expires_at_ms", "when it ends by itself, ms"),
-			maybe("by", "who registered it: an agent's id, or operator"), maybe("why", "as sent"),
+			maybe("by", "who: operator, or the id of an admin or agent"), maybe("why", "as given"),
 			maybe("fingerprint", "of the request, for repeats after a rebuild"),
 		}},
 		{KindAgentRevoked, "an agent and its descendants were ended", []KindField{
-			maybe("by", "who revoked: an agent's id, or operator"), maybe("why", "as sent"),
+			maybe("by", "who revoked: operator, or the id of an admin or agent"), maybe("why", "as given"),
 			maybe("agents", "how many ended"),
+		}},
+		{KindAdministered, "an operator or admin did what has no entry of its own", []KindField{
+			field("action", "the verb, such as admin_add"), field("by", "who: operator, or an admin's id"),
+			maybe("why", "as given"), field("subject", "what was acted on: an org's name, or the id of an agent or admin"),
 		}},
 		{KindGap, "an operator accepted the loss of entries", []KindField{
 			maybe("reason", "as given"),
@@ -184,7 +190,7 @@ func KnownKind(kind LedgerKind) bool {
 	case KindReserved, KindSettled, KindReleased, KindExpired, KindLapsed, KindLateSettled, KindOverrunRefused,
 		KindCharged, KindExtended, KindDenied, KindCorrected, KindRefunded, KindDisputed, KindPeriodOpened,
 		KindPeriodClosed, KindPeriodArchived, KindCarriedOver, KindToppedUp, KindReset, KindPolicyChanged,
-		KindAgentRegistered, KindAgentRevoked, KindGap:
+		KindAgentRegistered, KindAgentRevoked, KindAdministered, KindGap:
 		return true
 	}
 	return false

@@ -34,6 +34,7 @@ const (
 	OutcomeFrozen      = "frozen"
 	OutcomeUnfrozen    = "unfrozen"
 	OutcomeClosed      = "closed"
+	OutcomeRemoved     = "removed"
 	OutcomeRebuilt     = "rebuilt"
 )
 

@@ -33,7 +33,8 @@ const (
 	VerbReport      = "report"
 )
 
-// Verbs that operators use in account ADMIN.
+// Verbs that operators use in account ADMIN; see RoleVerbs for those of an
+// org's admins.
 const (
 	AdminOrgCreate     = "org_create"
 	AdminPoolCreate    = "pool_create"
@@ -49,6 +50,11 @@ const (
 	AdminPoolClose     = "pool_close"
 	AdminAgentRevoke   = "agent_revoke"
 	AdminAgentRotate   = "agent_rotate"
+	AdminAdminAdd      = "admin_add"
+	AdminAdminList     = "admin_list"
+	AdminAdminSet      = "admin_set"
+	AdminAdminRemove   = "admin_remove"
+	AdminAdminRotate   = "admin_rotate"
 	AdminSettle        = "settle"
 	AdminRelease       = "release"
 	AdminLedger        = "ledger"
@@ -68,7 +74,7 @@ const (
 // Patterns to subscribe to, and the subjects streams store.
 const (
 	AllCommands = prefix + "command.>"
-	AllAdmin    = prefix + "admin.>"
+	AllAdmin    = prefix + "admin.*" // the operator's own; admins' are longer
 	AllLedger   = prefix + "ledger.>"
 	AllEvents   = prefix + "event.>"
 	AllDead     = prefix + "dead.>"
@@ -163,6 +169,31 @@ func ParseAdminSubject(subject string) (verb string, ok bool) {
 	}
 	return verb, true
 }
+
+// OrgAdmin is the subject of a verb of an org's admin; org and admin may be
+// "*".
+func OrgAdmin(org, admin, verb string) string {
+	return prefix + "admin." + org + "." + admin + "." + verb
+}
+
+// ParseOrgAdminSubject splits a subject of an org's admin. It is not ok where
+// org or admin are not well formed.
+func ParseOrgAdminSubject(subject string) (org, admin, verb string, ok bool) {
+	rest, found := strings.CutPrefix(subject, prefix+"admin.")
+	if !found {
+		return "", "", "", false
+	}
+	org, rest, _ = strings.Cut(rest, ".")
+	admin, verb, _ = strings.Cut(rest, ".")
+	if !ValidOrg(org) || !validUUID(admin) || !validWord(verb) {
+		return "", "", "", false
+	}
+	return org, admin, verb, true
+}
+
+// AdminInboxPrefix is what the reply subjects of an org's admin must begin
+// with, followed by a dot.
+func AdminInboxPrefix(admin string) string { return "_INBOX.admin." + admin }
 
 // Ledger is the subject of a ledger entry.
 func Ledger(org string, kind LedgerKind) string { return prefix + "ledger." + org + "." + string(kind) }

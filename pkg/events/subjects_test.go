@@ -40,6 +40,11 @@ func TestOtherSubjectsRoundTrip(t *testing.T) {
 			t.Errorf("admin %s: %q %v", verb, got, ok)
 		}
 	}
+	for _, verb := range RoleVerbs(RoleAdmin) {
+		if org, admin, got, ok := ParseOrgAdminSubject(OrgAdmin(testOrg, testAgent, verb)); !ok || org != testOrg || admin != testAgent || got != verb {
+			t.Errorf("admin of an org, %s: %q %q %q %v", verb, org, admin, got, ok)
+		}
+	}
 	for _, k := range LedgerKinds() {
 		if org, kind, ok := ParseLedgerSubject(Ledger(testOrg, k.Kind)); !ok || org != testOrg || kind != k.Kind {
 			t.Errorf("ledger %s: %q %q %v", k.Kind, org, kind, ok)
@@ -75,6 +80,15 @@ func TestForeignSubjects(t *testing.T) {
 	}
 	if _, ok := ParseAdminSubject("tally.v1.admin.a.b"); ok {
 		t.Error("an admin subject with one token too many")
+	}
+	for _, s := range []string{
+		"", "tally.v1.admin.pool_set", "tally.v1.admin.acme." + testAgent, "tally.v1.admin.acme." + testAgent + ".", "tally.v1.admin.acme.x.pool_set",
+		"tally.v1.admin.acme." + testAgent + ".a.b", "tally.v1.admin.*." + testAgent + ".pool_set", "tally.v1.admin.ledger." + testAgent + ".pool_set",
+		"tally.v1.acme." + testAgent + ".rpc.reserve",
+	} {
+		if _, _, _, ok := ParseOrgAdminSubject(s); ok {
+			t.Errorf("%q is taken for an admin's", s)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ type PolicyArgs struct {
 	Org, Pool string
 	Rev       int64
 	Limits    []PolicyLimit
+	By, Why   string // who made this revision
 }
 
 // PolicyLimit is one limit's cap and rules. State is open, frozen or closed;
@@ -36,6 +37,8 @@ type PolicyResult struct {
 type policyDetail struct {
 	Rev    int64         `json:"rev"`
 	Limits []policyEntry `json:"limits"`
+	By     string        `json:"by,omitempty"`
+	Why    string        `json:"why,omitempty"`
 }
 
 type policyEntry struct {
@@ -77,6 +80,7 @@ func (c *policyCall) failed(err error) { c.err = err }
 func (c *policyCall) command() (*script, []string, []any) {
 	a, k := &c.args, c.store.keysOf(c.args.Org)
 	path, detail := policyEntries(a.Pool, a.Rev, a.Limits)
+	detail.By, detail.Why = a.By, a.Why
 	keys := []string{k.revoked, k.epoch, k.opened, k.outbox}
 	args := []any{a.Rev, subjectLine(a.Org, "", limitsLine(path)), marshalled(detail)}
 	for i, l := range a.Limits {

@@ -55,9 +55,9 @@ type Registration struct {
 	Purpose     string         `json:"purpose,omitempty"`
 	CreatedAtMS int64          `json:"created_at_ms"`
 	ExpiresAtMS int64          `json:"expires_at_ms,omitempty"`
+	Fingerprint string         `json:"fingerprint,omitempty"`
 	By          string         `json:"by,omitempty"`
 	Why         string         `json:"why,omitempty"`
-	Fingerprint string         `json:"fingerprint,omitempty"`
 }
 
 func (r Registration) root() string {

@@ -15,6 +15,7 @@ type ReleaseArgs struct {
 	Reason      string
 	Guess       []budget.Limit
 	ByKey       bool
+	By, Why     string // of an operator, for the entry; By "": Operator
 }
 
 // Release adds a release to the batch: lua/release.lua.
@@ -47,7 +48,7 @@ func (c *releaseCall) command() (*script, []string, []any) {
 	caller := callerID(a.Caller, a.Operator)
 	args := append(make([]any, 0, 12+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, bit(a.Operator), c.keyID,
 		a.Fingerprint, c.guess.holder, c.guess.limits, c.guess.slots, tombstone,
-		request("by", quote(caller), "release_key", quoteOrNone(a.Key), "reason", quoteOrNone(a.Reason)))
+		request("by", quote(actor(caller, a.By)), "why", quoteOrNone(a.Why), "release_key", quoteOrNone(a.Key), "reason", quoteOrNone(a.Reason)))
 	return c.store.scripts["release"], c.guess.keys(keys, k), c.guess.units(args)
 }
 

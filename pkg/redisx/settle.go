@@ -21,6 +21,7 @@ type SettleArgs struct {
 	Final       bool
 	Usage       []byte // JSON
 	Guess       []budget.Limit
+	By, Why     string // of an operator, for the entry; By "": Operator
 }
 
 // Settle adds a settle to the batch: lua/settle.lua.
@@ -50,6 +51,14 @@ func callerID(a budget.Agent, operator bool) string {
 	return a.ID
 }
 
+// actor is who stands in the entry: admins are operators to the scripts.
+func actor(caller, by string) string {
+	if caller == Operator && by != "" {
+		return by
+	}
+	return caller
+}
+
 func (c *settleCall) command() (*script, []string, []any) {
 	a, k := &c.args, c.store.keysOf(c.args.Caller.Org)
 	keys := append(make([]string, 0, 6+len(c.guess.ids)+len(c.guess.slotIDs)), k.record(a.Execution), k.expiring,
@@ -68,7 +77,7 @@ func (c *settleCall) command() (*script, []string, []any) {
 	caller := callerID(a.Caller, a.Operator)
 	args := append(make([]any, 0, 15+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, bit(a.Operator), c.keyID,
 		a.Fingerprint, c.guess.holder, c.guess.limits, c.guess.slots, actual, a.Status, dispatched, bit(a.Final),
-		request("by", quote(caller), "settle_key", quoteOrNone(a.Key), "status", quoteOrNone(a.Status), "actual", given,
+		request("by", quote(actor(caller, a.By)), "why", quoteOrNone(a.Why), "settle_key", quoteOrNone(a.Key), "status", quoteOrNone(a.Status), "actual", given,
 			"usage", oneLine(a.Usage)))
 	return c.store.scripts["settle"], c.guess.keys(keys, k), c.guess.units(args)
 }

@@ -10,6 +10,7 @@ import (
 // entry is what tests look at of a ledger entry.
 type entry struct {
 	Kind, Execution, Agent, Key string
+	Action, Subject, By, Why    string
 	At                          time.Time
 }
 

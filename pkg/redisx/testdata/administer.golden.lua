@@ -1,0 +1,30 @@
+#!lua flags=allow-oom
+-- administer: writes down what an operator or admin has done that has no entry
+-- of its own. It is a log of actions: the same one again is written again.
+--
+-- KEYS[1] revoked:{p}   KEYS[2] epoch:{p}   KEYS[3] outbox:{p}
+-- ARGV[1] subject line of the entry (README.md)   ARGV[2] detail, JSON
+--
+-- Outcomes: unavailable | administered
+local revoked_key, epoch_key, outbox_key = unpack(KEYS, 1, 3)
+local subject, detail = ARGV[1], ARGV[2]
+
+-- now: Redis's clock, read once per script. Returns milliseconds as a number,
+-- and seconds and microseconds as Redis's own digits, joined by a space. A
+-- time in milliseconds has 13 digits, which ".." still prints exactly.
+local function now()
+  local t = redis.call('TIME')
+  local ms = t[1] * 1000 + t[2] / 1000
+  return ms - ms % 1, t[1] .. ' ' .. t[2]
+end
+
+if redis.call('HEXISTS', revoked_key, 'fence') == 1 then
+  return {'unavailable', 'fenced'}
+elseif redis.call('EXISTS', epoch_key) == 0 then
+  return {'unavailable', 'emptied'}
+end
+local _, now_text = now()
+
+-- writes
+redis.call('XADD', outbox_key, '*', 'e', '1 administered ' .. now_text .. ' -\n\n' .. detail .. '\n' .. subject)
+return {'administered'}
