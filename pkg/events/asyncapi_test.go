@@ -124,7 +124,7 @@ func TestEveryMessageHasAChannel(t *testing.T) {
 func TestAsyncAPIAddresses(t *testing.T) {
 	t.Parallel()
 	doc, _ := asyncAPI(t)
-	want := []string{Decision("{org}", "{agent}", "{token}"), Ledger("{org}", "{kind}"), Dead("{org}", "{verb}")}
+	want := []string{Decision("{org}", "{agent}", "{token}"), KeptDecision("{org}", "{agent}", "{token}"), Ledger("{org}", "{kind}"), Dead("{org}", "{verb}")}
 	for _, verb := range agentVerbs() {
 		want = append(want, Rpc("{org}", "{agent}", verb))
 		if BothDoors(verb) {
@@ -190,7 +190,8 @@ func agentVerbs() []string {
 func adminVerbs() []string {
 	return []string{
 		AdminOrgCreate, AdminPoolCreate, AdminPoolSet, AdminPoolFreeze, AdminPoolUnfreeze, AdminPoolShow, AdminAgentRegister,
-		AdminAgentList, AdminAgentRevoke, AdminAgentRotate, AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
+		AdminAgentList, AdminAgentRevoke, AdminAgentRotate,
+		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove, AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
 	}
 }
 

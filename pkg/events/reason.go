@@ -30,6 +30,7 @@ const (
 	OutcomeRegistered  = "registered"
 	OutcomeRevoked     = "revoked"
 	OutcomeCreated     = "created"
+	OutcomeRemoved     = "removed"
 	OutcomeSet         = "set"
 	OutcomeFrozen      = "frozen"
 	OutcomeUnfrozen    = "unfrozen"
