@@ -1,5 +1,5 @@
 // Package callout decides whom the NATS server lets in: agents by their
-// token, and operators by theirs. The server asks for every connection that is
+// token, and operators and pipeline identities by theirs. The server asks for every connection that is
 // not a worker's, and enforces what it is told.
 //
 // The answer to a token is a user whose only rights are that agent's own
@@ -44,6 +44,8 @@ const (
 // where it is nobody's, or its agent has expired.
 type Tokens interface {
 	Token(ctx context.Context, hash string) (org, agent string, expiresAt time.Time, err error)
+	// PipelineToken is the same for pipeline identities.
+	PipelineToken(ctx context.Context, hash string) (org, pipeline string, err error)
 }
 
 // Config of a Service.
@@ -144,6 +146,7 @@ func (s *Service) Run(ctx context.Context) error {
 const (
 	letAgentIn    = "agent"
 	letOperatorIn = "operator"
+	letPipelineIn = "pipeline"
 	refused       = "refused"
 	unavailable   = "unavailable"
 	malformed     = "malformed"
@@ -189,10 +192,9 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 	org, agent, expiresAt, err := s.cfg.Tokens.Token(ctx, hash)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
-		return nil, refused
+		return s.decidePipeline(ctx, request, hash)
 	case err != nil:
-		s.cfg.Log.Warn().Err(err).Msg("tokens cannot be looked up; nobody gets in")
-		return nil, unavailable
+		return nil, s.unknown(err)
 	}
 	user = newUser(request.UserNkey, org+"."+agent, topology.AccountAgents,
 		topology.AgentRights(org, agent, topology.BootstrapInbox(hash)))
@@ -200,6 +202,24 @@ func (s *Service) decide(ctx context.Context, request *jwt.AuthorizationRequestC
 		user.Expires = expiresAt.Unix()
 	}
 	return user, letAgentIn
+}
+
+// decidePipeline is decide for a token that is no agent's.
+func (s *Service) decidePipeline(ctx context.Context, request *jwt.AuthorizationRequestClaims, hash string) (user *jwt.UserClaims, outcome string) {
+	org, id, err := s.cfg.Tokens.PipelineToken(ctx, hash)
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return nil, refused
+	case err != nil:
+		return nil, s.unknown(err)
+	}
+	return newUser(request.UserNkey, org+"."+id, topology.AccountPipelines,
+		topology.PipelineRights(org, id, topology.BootstrapInbox(hash))), letPipelineIn
+}
+
+func (s *Service) unknown(err error) (outcome string) {
+	s.cfg.Log.Warn().Err(err).Msg("tokens cannot be looked up; nobody gets in")
+	return unavailable
 }
 
 func newUser(key, name, account string, rights topology.Rights) *jwt.UserClaims {

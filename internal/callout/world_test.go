@@ -28,7 +28,8 @@ type identity struct {
 // tokens is a directory of agents by their tokens' hashes.
 type tokens struct {
 	mu     sync.Mutex
-	byHash map[string]identity
+	byHash map[string]identity // of agents
+	piped  map[string]identity // of pipeline identities
 	err    error
 	asked  int
 }
@@ -45,6 +46,19 @@ func (k *tokens) Token(_ context.Context, hash string) (string, string, time.Tim
 		return "", "", time.Time{}, registry.ErrNotFound
 	}
 	return i.org, i.agent, i.expiresAt, nil
+}
+
+func (k *tokens) PipelineToken(_ context.Context, hash string) (string, string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return "", "", k.err
+	}
+	i, ok := k.piped[hash]
+	if !ok {
+		return "", "", registry.ErrNotFound
+	}
+	return i.org, i.agent, nil
 }
 
 func (k *tokens) looked() int {
@@ -87,7 +101,7 @@ func (l *lockedLog) String() string {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{operator: topology.NewToken(), tokens: &tokens{byHash: map[string]identity{}}, log: &lockedLog{}}
+	w := &world{operator: topology.NewToken(), tokens: &tokens{byHash: map[string]identity{}, piped: map[string]identity{}}, log: &lockedLog{}}
 	var err error
 	if w.set, err = topology.Generate(topology.TokenHash(w.operator)); err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ const listTimeout = 30 * time.Second
 type Config struct {
 	Store     *redisx.Store
 	Directory *registry.Directory
+	Consumers Consumers
 	Log       zerolog.Logger
 
 	ApplyEvery time.Duration // how often every policy is applied again; 0: 1 min
@@ -57,6 +58,9 @@ func (c Config) Validate() error {
 	}
 	if c.Directory == nil {
 		errs = append(errs, errors.New("registrar: no Directory"))
+	}
+	if c.Consumers == nil {
+		errs = append(errs, errors.New("registrar: no Consumers"))
 	}
 	return errors.Join(errs...)
 }
@@ -99,6 +103,10 @@ func (r *Registrar) Verbs() map[string]worker.AdminFunc {
 		events.AdminAgentList:     r.agentList,
 		events.AdminAgentRevoke:   r.agentRevoke,
 		events.AdminAgentRotate:   r.agentRotate,
+
+		events.AdminPipelineCreate: r.pipelineCreate,
+		events.AdminPipelineList:   r.pipelineList,
+		events.AdminPipelineRemove: r.pipelineRemove,
 	}
 }
 

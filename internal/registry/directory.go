@@ -23,20 +23,25 @@ type Directory struct {
 	agents bucket[Agent]
 	tokens bucket[tokenRecord]
 	meta   bucket[epochRecord]
+
+	pipelines      bucket[Pipeline]
+	pipelineTokens bucket[pipelineToken] // in the bucket of tokens
 }
 
 // OpenDirectory binds to buckets that exist.
 func OpenDirectory(ctx context.Context, js jetstream.JetStream) (*Directory, error) {
 	d := &Directory{}
-	var errs [5]error
+	var errs [6]error
 	d.orgs, errs[0] = openBucket[Org](ctx, js, events.BucketOrgs)
 	d.pools, errs[1] = openBucket[Pool](ctx, js, events.BucketPools)
 	d.agents, errs[2] = openBucket[Agent](ctx, js, events.BucketAgents)
 	d.tokens, errs[3] = openBucket[tokenRecord](ctx, js, events.BucketTokens)
 	d.meta, errs[4] = openBucket[epochRecord](ctx, js, events.BucketMeta)
+	d.pipelines, errs[5] = openBucket[Pipeline](ctx, js, events.BucketPipelines)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
+	d.pipelineTokens = bucket[pipelineToken]{d.tokens.kv}
 	return d, nil
 }
 

@@ -30,6 +30,8 @@ type Org struct {
 	Name      string    `json:"name"`
 	Display   string    `json:"display,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
+	// Pipelines: somebody may read the org's decisions, so they are kept.
+	Pipelines bool `json:"pipelines,omitempty"`
 }
 
 // Limit is one limit of a pool; Cap nil is no cap.
@@ -87,6 +89,23 @@ type tokenRecord struct {
 	Agent string `json:"agent"`
 }
 
+// Pipeline is an identity that may read its org's decisions.
+type Pipeline struct {
+	Org       string    `json:"org"`
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"created_at"`
+	TokenHash string    `json:"token_hash"`
+	TokenHint string    `json:"token_hint"`
+}
+
+// pipelineToken leads from a token to its pipeline identity. Its key differs
+// from an agent's, so that neither is ever taken for the other.
+type pipelineToken struct {
+	Org      string `json:"org"`
+	Pipeline string `json:"pipeline"`
+}
+
 // epochRecord is what a partition's epoch is called.
 type epochRecord struct {
 	Epoch string `json:"epoch"`
@@ -98,5 +117,9 @@ func poolKey(org, pool string) string {
 }
 
 func agentKey(org, agent string) string { return org + "." + agent }
+
+func pipelineKey(org, id string) string { return org + "." + id }
+
+func pipelineTokenKey(hash string) string { return "pipeline." + hash }
 
 func epochKey(partition int) string { return fmt.Sprintf("epoch.p%02d", partition) }

@@ -61,21 +61,37 @@ func (c *Client) Durable() *Client {
 }
 
 // learn asks the server whom the token belongs to. The server attests it: the
-// subjects that the connection may publish to name org and agent. The inbox
+// subjects that the connection may publish to name org and agent.
+func learn(ctx context.Context, cfg Config) (org, agent string, err error) {
+	allowed, err := permitted(ctx, cfg)
+	if err != nil {
+		return "", "", err
+	}
+	for _, subject := range allowed {
+		// tally.v1.<org>.<agent>.rpc.*, with any verb in place of the star.
+		concrete := strings.TrimSuffix(subject, "*") + events.VerbWhoami
+		if org, agent, door, _, ok := events.ParseAgentSubject(concrete); ok && door == events.DoorRpc {
+			return org, agent, nil
+		}
+	}
+	return "", "", errors.New("client: this token belongs to no agent")
+}
+
+// permitted asks the server what the token's connection may publish. The inbox
 // for this one question is derived from the token, because nobody else could
 // subscribe to it.
-func learn(ctx context.Context, cfg Config) (org, agent string, err error) {
+func permitted(ctx context.Context, cfg Config) ([]string, error) {
 	sum := sha256.Sum256([]byte(cfg.Token))
 	nc, err := nats.Connect(cfg.URL, cfg.options(events.InboxPrefix(hex.EncodeToString(sum[:16])))...)
 	if err != nil {
-		return "", "", connectError(err)
+		return nil, connectError(err)
 	}
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
 	msg, err := nc.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
 	if err != nil {
-		return "", "", fmt.Errorf("client: ask the server who this token is: %w", err)
+		return nil, fmt.Errorf("client: ask the server who this token is: %w", err)
 	}
 	var info struct {
 		Data struct {
@@ -87,16 +103,9 @@ func learn(ctx context.Context, cfg Config) (org, agent string, err error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(msg.Data, &info); err != nil {
-		return "", "", fmt.Errorf("client: the server's answer about this token: %w", err)
+		return nil, fmt.Errorf("client: the server's answer about this token: %w", err)
 	}
-	for _, subject := range info.Data.Permissions.Publish.Allow {
-		// tally.v1.<org>.<agent>.rpc.*, with any verb in place of the star.
-		concrete := strings.TrimSuffix(subject, "*") + events.VerbWhoami
-		if org, agent, door, _, ok := events.ParseAgentSubject(concrete); ok && door == events.DoorRpc {
-			return org, agent, nil
-		}
-	}
-	return "", "", errors.New("client: this token belongs to no agent")
+	return info.Data.Permissions.Publish.Allow, nil
 }
 
 // connectError tells a refused token from a server that is away.
