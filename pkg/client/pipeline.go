@@ -72,6 +72,27 @@ func (p *Pipeline) Close() { p.nc.Close() }
 // Org names the org whose decisions these are.
 func (p *Pipeline) Org() string { return p.org }
 
+// Submit stores a command through the durable door and goes on without waiting
+// for its decision, which a pipeline hears of. Like every other request it is
+// repeated under its key while nothing was stored.
+func (c *Client) Submit(ctx context.Context, req Request) error {
+	if !events.BothDoors(req.Verb) {
+		return fmt.Errorf("client: %s has no durable door", req.Verb)
+	}
+	for attempt := 1; ; attempt++ {
+		ans, err := c.once(ctx, req, events.DoorCmd)
+		if err == nil && ans.Outcome != "accepted" {
+			return fmt.Errorf("client: the durable door answered %q", ans.Outcome)
+		}
+		if err == nil || !repeatable(err) || attempt >= c.cfg.Attempts {
+			return err
+		}
+		if ended := c.pause(ctx, attempt, err); ended != nil {
+			return giveUp(ended, err)
+		}
+	}
+}
+
 // Next waits for one decision, until ctx ends.
 func (p *Pipeline) Next(ctx context.Context) (Decision, error) {
 	all, err := p.Fetch(ctx, 1)
