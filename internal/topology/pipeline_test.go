@@ -243,6 +243,9 @@ func TestPipelineRights(t *testing.T) {
 	rights := PipelineRights("acme", pipelineA, "bootstrap")
 	publish, subscribe := everySubject()
 	theirs := events.PipelineConsumer("rival", pipelineB)
+	for _, p := range rights.Publish {
+		publish = append(publish, concrete(p))
+	}
 	publish = append(publish, "$JS.API.CONSUMER.MSG.NEXT.DECISIONS."+theirs, "$JS.API.CONSUMER.INFO.DECISIONS."+theirs, "$JS.API.CONSUMER.INFO.DECISIONS."+events.PipelineConsumer("acme", pipelineA),
 		"$JS.ACK.DECISIONS."+theirs+".1.1.1.1.0", "$JS.API.CONSUMER.CREATE.DECISIONS.x", "$JS.API.STREAM.MSG.GET.LEDGER",
 		"$JS.API.STREAM.MSG.GET.DECISIONS", "$JS.API.CONSUMER.CREATE.LEDGER.x", "$JS.API.INFO")

@@ -263,3 +263,16 @@ func TestPipelineEnds(t *testing.T) {
 		t.Error("a pipeline's token is taken for an agent's")
 	}
 }
+
+// testPipeline: the written nats.conf lets decisions across its border, from
+// workers that run apart.
+func (p *apart) testPipeline() {
+	org := p.org()
+	p.pool(org, "p", 1000)
+	me, c := p.agent(org, "p"), p.open(p.pipe(org))
+	me.kept(c)
+	me.durable("reserve", "k", reserve(10))
+	me.durable("settle", "s", object{"key": "k", "actual": usd(4)})
+	equal(p.TB, "heard", p.heard(c, 2), map[string]string{"reserve k": me.Agent + " allowed", "settle s": me.Agent + " settled"})
+	p.lawful(org)
+}
