@@ -24,10 +24,10 @@ RACE = $(shell command -v "$$(go env CC)" >/dev/null 2>&1 && echo -race)
 # Packages share the machine's cores with the servers they start.
 TESTFLAGS ?= -shuffle=on -timeout 15m -p 2
 
-.PHONY: help deps deps-test deps-lint build demo test test-short sim lint fmt bench bench-once fuzz verify clean
+.PHONY: help deps deps-test deps-lint build demo example-pipeline test test-short sim lint fmt bench bench-once fuzz verify clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
 deps: ## install redis-server through the package manager where it is missing
 	@deploy/install-deps redis
@@ -44,6 +44,9 @@ build: ## build every binary into bin/
 
 demo: deps build ## the story of the README, in under a minute
 	bin/tallystick demo
+
+example-pipeline: deps build ## three stages over kept decisions, one of them killed and restarted
+	go run ./examples/pipeline --tallystick bin/tallystick
 
 test: deps-test ## all tests, with the race detector, on real servers
 	go test $(RACE) $(TESTFLAGS) ./...
@@ -63,14 +66,14 @@ $(TOOLS)/gofumpt:
 	GOBIN=$(TOOLS) GOFLAGS= go install $(GOFUMPT)
 
 lint: deps-lint $(TOOLS)/staticcheck $(TOOLS)/gofumpt ## gofumpt, go vet, staticcheck, luacheck
-	@unformatted=$$($(TOOLS)/gofumpt -l cmd internal lua pkg test); \
+	@unformatted=$$($(TOOLS)/gofumpt -l cmd examples internal lua pkg test); \
 	  if [ -n "$$unformatted" ]; then echo "run make fmt for:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	$(TOOLS)/staticcheck ./...
 	luacheck --quiet lua
 
 fmt: $(TOOLS)/gofumpt ## format the Go code
-	$(TOOLS)/gofumpt -w cmd internal lua pkg test
+	$(TOOLS)/gofumpt -w cmd examples internal lua pkg test
 
 bench: deps build ## the table of the README: raw Redis, both doors, the ledger, one run
 	bin/tallystick bench $(BENCHFLAGS)

@@ -82,6 +82,9 @@ var mayImport = map[string][]string{
 	"cmd/registrar":  command,
 	"cmd/tallystick": {"internal/cli", "internal/app"},
 
+	// What a user of the client writes, so it sees what a user sees.
+	"examples/pipeline": {"pkg/client", "pkg/events"},
+
 	// For tests alone.
 	"internal/testkit":  slices.Concat(shell, []string{natsSrv, natsJWT, nkeys}),
 	"internal/archtest": {},

@@ -86,7 +86,7 @@ type ban struct {
 // writers only.
 var bans = []ban{
 	{"time", "Sleep", true, nil, "wait for a signal, or a condition with a ticker and a deadline"},
-	{"os", "Exit", false, []string{"cmd/"}, "return an error; only main ends the process"},
+	{"os", "Exit", false, []string{"cmd/", "examples/"}, "return an error; only main ends the process"},
 	{"log", "Fatal", true, nil, "return an error"},
 	{"log", "Fatalf", true, nil, "return an error"},
 	{"log", "Panic", true, nil, "return an error"},

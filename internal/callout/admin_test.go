@@ -95,7 +95,7 @@ func TestAdminSessionEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ada := w.administer("acme", events.RoleAdmin)
-	s := &Service{cfg: Config{Keys: *w.set[topology.Registrar].Callout, Tokens: w.tokens}}
+	s := &Service{cfg: Config{Keys: *w.set[topology.Registrar].Callout, Tokens: w.tokens, Lifetime: lifetimeDefault}}
 	key, err := nkeys.CreateUser()
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestAdminSessionEnds(t *testing.T) {
 	if outcome != letAdminIn {
 		t.Fatal(outcome)
 	}
-	if left := time.Until(time.Unix(user.Expires, 0)); left <= 0 || left > adminSession {
+	if left := time.Until(time.Unix(user.Expires, 0)); left <= 0 || left > lifetimeDefault {
 		t.Errorf("it ends in %v", left)
 	}
 }

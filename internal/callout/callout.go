@@ -1,5 +1,5 @@
-// Package callout decides whom the NATS server lets in: agents, admins of orgs
-// and the operator, each by a token. The server asks for every connection that is
+// Package callout decides whom the NATS server lets in: agents, admins of orgs,
+// pipeline identities and the operator, each by a token. The server asks for every connection that is
 // not a worker's, and enforces what it is told.
 //
 // The answer to a token is a user whose only rights are that agent's own
@@ -40,8 +40,6 @@ const (
 	stopTimeout   = 5 * time.Second
 	// subscriptionsMax: an agent may wait for 1,024 decisions at once.
 	subscriptionsMax = 4096
-	// adminSession: a token that was rotated lives on no longer in a connection.
-	adminSession = time.Hour
 )
 
 // Tokens finds whose a token is, by its SHA-256 in hex: registry.ErrNotFound
@@ -49,6 +47,7 @@ const (
 type Tokens interface {
 	Token(ctx context.Context, hash string) (org, agent string, expiresAt time.Time, err error)
 	AdminToken(ctx context.Context, hash string) (org, admin, role string, err error)
+	PipelineToken(ctx context.Context, hash string) (org, pipeline string, err error)
 }
 
 // Config of a Service.
@@ -158,6 +157,7 @@ const (
 	letAgentIn    = "agent"
 	letOperatorIn = "operator"
 	letAdminIn    = "admin"
+	letPipelineIn = "pipeline"
 	refused       = "refused"
 	unavailable   = "unavailable"
 	malformed     = "malformed"
@@ -223,14 +223,29 @@ func (s *Service) decideAdmin(ctx context.Context, request *jwt.AuthorizationReq
 	org, admin, role, err := s.cfg.Tokens.AdminToken(ctx, hash)
 	switch {
 	case errors.Is(err, registry.ErrNotFound):
-		return nil, refused
+		return s.decidePipeline(ctx, request, hash)
 	case err != nil:
 		return nil, s.blind(err)
 	}
 	user := newUser(request.UserNkey, org+"."+admin, topology.AccountAdmin,
 		topology.AdminRights(org, admin, role, topology.BootstrapInbox(hash)))
-	user.Expires = time.Now().Add(adminSession).Unix()
+	user.Expires = time.Now().Add(s.cfg.Lifetime).Unix()
 	return user, letAdminIn
+}
+
+// decidePipeline is the same for a token that is no admin's either.
+func (s *Service) decidePipeline(ctx context.Context, request *jwt.AuthorizationRequestClaims, hash string) (*jwt.UserClaims, string) {
+	org, id, err := s.cfg.Tokens.PipelineToken(ctx, hash)
+	switch {
+	case errors.Is(err, registry.ErrNotFound):
+		return nil, refused
+	case err != nil:
+		return nil, s.blind(err)
+	}
+	user := newUser(request.UserNkey, org+"."+id, topology.AccountPipelines,
+		topology.PipelineRights(org, id, topology.BootstrapInbox(hash)))
+	user.Expires = time.Now().Add(s.cfg.Lifetime).Unix()
+	return user, letPipelineIn
 }
 
 func (s *Service) blind(err error) (outcome string) {

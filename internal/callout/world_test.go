@@ -33,6 +33,7 @@ type tokens struct {
 	mu     sync.Mutex
 	byHash map[string]identity
 	admins map[string]admin
+	piped  map[string]identity // of pipeline identities
 	err    error
 	asked  int
 }
@@ -59,6 +60,19 @@ func (k *tokens) AdminToken(_ context.Context, hash string) (string, string, str
 		return "", "", "", registry.ErrNotFound
 	}
 	return i.org, i.admin, i.role, nil
+}
+
+func (k *tokens) PipelineToken(_ context.Context, hash string) (string, string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil {
+		return "", "", k.err
+	}
+	i, ok := k.piped[hash]
+	if !ok {
+		return "", "", registry.ErrNotFound
+	}
+	return i.org, i.agent, nil
 }
 
 func (k *tokens) looked() int {
@@ -107,10 +121,8 @@ func newWorld(t *testing.T) *world {
 
 func newWorldWith(t *testing.T, lifetime time.Duration) *world {
 	t.Helper()
-	w := &world{
-		operator: topology.NewToken(), tokens: &tokens{byHash: map[string]identity{}, admins: map[string]admin{}}, log: &lockedLog{},
-		lifetime: lifetime,
-	}
+	known := &tokens{byHash: map[string]identity{}, admins: map[string]admin{}, piped: map[string]identity{}}
+	w := &world{operator: topology.NewToken(), tokens: known, log: &lockedLog{}, lifetime: lifetime}
 	var err error
 	if w.set, err = topology.Generate(topology.TokenHash(w.operator)); err != nil {
 		t.Fatal(err)

@@ -44,6 +44,7 @@ const listTimeout = 30 * time.Second
 type Config struct {
 	Store     *redisx.Store
 	Directory *registry.Directory
+	Consumers Consumers
 	Log       zerolog.Logger
 
 	ApplyEvery time.Duration // how often every policy is applied again; 0: 1 min
@@ -58,6 +59,9 @@ func (c Config) Validate() error {
 	}
 	if c.Directory == nil {
 		errs = append(errs, errors.New("registrar: no Directory"))
+	}
+	if c.Consumers == nil {
+		errs = append(errs, errors.New("registrar: no Consumers"))
 	}
 	return errors.Join(errs...)
 }
@@ -109,6 +113,10 @@ func (r *Registrar) Verbs() map[string]worker.AdminFunc {
 		events.AdminAdminSet:      r.adminSet,
 		events.AdminAdminRemove:   r.adminRemove,
 		events.AdminAdminRotate:   r.adminRotate,
+
+		events.AdminPipelineCreate: r.pipelineCreate,
+		events.AdminPipelineList:   r.pipelineList,
+		events.AdminPipelineRemove: r.pipelineRemove,
 	}
 }
 

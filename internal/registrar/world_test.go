@@ -58,6 +58,12 @@ func newWorldOn(t testing.TB, client *redis.Client) *world {
 		_, err := w.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: bucket})
 		must(t, err)
 	}
+	for _, stream := range topology.Streams(1) {
+		if stream.Name == events.StreamDecisions {
+			_, err := w.js.CreateStream(t.Context(), stream)
+			must(t, err)
+		}
+	}
 	var err error
 	w.dir, err = registry.OpenDirectory(t.Context(), w.js)
 	must(t, err)
@@ -71,7 +77,7 @@ func newWorldOn(t testing.TB, client *redis.Client) *world {
 func (w *world) registrar(t testing.TB) *registrar.Registrar {
 	t.Helper()
 	r, err := registrar.New(registrar.Config{
-		Store: w.store, Directory: w.dir, Log: zerolog.Nop(), ApplyEvery: 20 * time.Millisecond, RetryEvery: 5 * time.Millisecond,
+		Store: w.store, Directory: w.dir, Consumers: registry.NewConsumers(w.js), Log: zerolog.Nop(), ApplyEvery: 20 * time.Millisecond, RetryEvery: 5 * time.Millisecond,
 	})
 	must(t, err)
 	return r

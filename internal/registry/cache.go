@@ -20,7 +20,8 @@ type versioned[T any] struct {
 	revision uint64
 }
 
-// Cache holds pools and agents in memory and follows their buckets. A miss
+// Cache holds pools, agents and marks of orgs in memory and follows their
+// buckets. A miss
 // falls through to KV.
 type Cache struct {
 	dir     *Directory
@@ -31,7 +32,8 @@ type Cache struct {
 	pools      map[name]versioned[Pool]
 	agents     map[name]versioned[Agent]
 	paths      map[name][]Pool
-	generation uint64 // of pools: a path built across a change is not kept
+	keeps      map[string]versioned[bool] // orgs whose decisions are kept
+	generation uint64                     // of pools: a path built across a change is not kept
 }
 
 // Open starts following the buckets and returns when what was in them is
@@ -45,11 +47,13 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Cache, error) {
 	c := &Cache{
 		dir: dir, cancel: cancel,
 		pools: map[name]versioned[Pool]{}, agents: map[name]versioned[Agent]{}, paths: map[name][]Pool{},
+		keeps: map[string]versioned[bool]{},
 	}
-	pools, agents := make(chan struct{}), make(chan struct{})
+	pools, agents, orgs := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	c.running.Go(func() { follow(work, js.Conn(), dir.pools.kv, pools, c.tookPool) })
 	c.running.Go(func() { follow(work, js.Conn(), dir.agents.kv, agents, c.tookAgent) })
-	for _, ready := range []chan struct{}{pools, agents} {
+	c.running.Go(func() { follow(work, js.Conn(), dir.orgs.kv, orgs, c.tookOrg) })
+	for _, ready := range []chan struct{}{pools, agents, orgs} {
 		select {
 		case <-ready:
 		case <-ctx.Done():
@@ -141,6 +145,15 @@ func (c *Cache) Reload(ctx context.Context, org, pool string) error {
 	return fmt.Errorf("registry: the path of pool %q in %s is longer than %d", pool, org, PoolDepthMax)
 }
 
+// KeepsDecisions reports whether somebody may read an org's decisions later. It
+// never asks: an org that is not known yet has no pipeline that anybody was
+// told of.
+func (c *Cache) KeepsDecisions(org string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.keeps[org].record
+}
+
 // Token is [Directory.Token]: never from memory.
 func (c *Cache) Token(ctx context.Context, hash string) (org, agentID string, expiresAt time.Time, err error) {
 	return c.dir.Token(ctx, hash)
@@ -191,6 +204,18 @@ func (c *Cache) putPool(p Pool, revision uint64) Pool {
 func (c *Cache) tookAgent(entry jetstream.KeyValueEntry) {
 	if a, err := decode[Agent](entry); err == nil {
 		c.putAgent(a, entry.Revision())
+	}
+}
+
+func (c *Cache) tookOrg(entry jetstream.KeyValueEntry) {
+	o, err := decode[Org](entry)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if entry.Revision() > c.keeps[o.Name].revision {
+		c.keeps[o.Name] = versioned[bool]{o.Pipelines, entry.Revision()}
 	}
 }
 

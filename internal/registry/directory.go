@@ -24,21 +24,26 @@ type Directory struct {
 	tokens bucket[tokenRecord]
 	admins bucket[orgAdmins]
 	meta   bucket[epochRecord]
+
+	pipelines      bucket[Pipeline]
+	pipelineTokens bucket[pipelineToken] // in the bucket of tokens
 }
 
 // OpenDirectory binds to buckets that exist.
 func OpenDirectory(ctx context.Context, js jetstream.JetStream) (*Directory, error) {
 	d := &Directory{}
-	var errs [6]error
+	var errs [7]error
 	d.orgs, errs[0] = openBucket[Org](ctx, js, events.BucketOrgs)
 	d.pools, errs[1] = openBucket[Pool](ctx, js, events.BucketPools)
 	d.agents, errs[2] = openBucket[Agent](ctx, js, events.BucketAgents)
 	d.tokens, errs[3] = openBucket[tokenRecord](ctx, js, events.BucketTokens)
 	d.meta, errs[4] = openBucket[epochRecord](ctx, js, events.BucketMeta)
 	d.admins, errs[5] = openBucket[orgAdmins](ctx, js, events.BucketAdmins)
+	d.pipelines, errs[6] = openBucket[Pipeline](ctx, js, events.BucketPipelines)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
+	d.pipelineTokens = bucket[pipelineToken]{d.tokens.kv}
 	return d, nil
 }
 

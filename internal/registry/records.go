@@ -38,6 +38,9 @@ type Org struct {
 	DepthMax    *int64 `json:"depth_max,omitempty"`    // greatest depth of an agent
 	ChildrenMax *int64 `json:"children_max,omitempty"` // living children of one agent
 	TreeMax     *int64 `json:"tree_max,omitempty"`     // living agents of one tree
+
+	// Pipelines: somebody may read the org's decisions, so they are kept.
+	Pipelines bool `json:"pipelines,omitempty"`
 }
 
 // AgentLimits gives the limits that hold.
@@ -118,6 +121,23 @@ type tokenRecord struct {
 	Admin string `json:"admin,omitempty"`
 }
 
+// Pipeline is an identity that may read its org's decisions.
+type Pipeline struct {
+	Org       string    `json:"org"`
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"created_at"`
+	TokenHash string    `json:"token_hash"`
+	TokenHint string    `json:"token_hint"`
+}
+
+// pipelineToken leads from a token to its pipeline identity. Its key differs
+// from an agent's, so that neither is ever taken for the other.
+type pipelineToken struct {
+	Org      string `json:"org"`
+	Pipeline string `json:"pipeline"`
+}
+
 // epochRecord is what a partition's epoch is called.
 type epochRecord struct {
 	Epoch string `json:"epoch"`
@@ -129,5 +149,9 @@ func poolKey(org, pool string) string {
 }
 
 func agentKey(org, agent string) string { return org + "." + agent }
+
+func pipelineKey(org, id string) string { return org + "." + id }
+
+func pipelineTokenKey(hash string) string { return "pipeline." + hash }
 
 func epochKey(partition int) string { return fmt.Sprintf("epoch.p%02d", partition) }

@@ -19,6 +19,33 @@ func AgentRights(org, agent, bootstrap string) Rights {
 	}
 }
 
+// PipelineRights are what a pipeline identity's connection may do: fetch from
+// its own consumer and acknowledge there.
+func PipelineRights(org, pipeline, bootstrap string) Rights {
+	consumer := events.StreamDecisions + "." + events.PipelineConsumer(org, pipeline)
+	return Rights{
+		Publish: []string{
+			"$JS.API.CONSUMER.MSG.NEXT." + consumer,
+			"$JS.ACK." + consumer + ".>", "$JS.ACK.*.*." + consumer + ".>",
+			"$SYS.REQ.USER.INFO",
+		},
+		Subscribe: []string{events.InboxPrefix(pipeline) + ".>", "_INBOX." + bootstrap + ".>"},
+	}
+}
+
+// PipelineServices are what BROKER exports and PIPELINES imports. A request
+// across the border gets a reply subject of the server's own, so an answer
+// reaches the caller's account and nothing in BROKER, whatever reply the caller
+// has chosen. Nothing else of $JS.API can be among them: in an account without
+// JetStream the server itself answers it, with an error.
+func PipelineServices() []string {
+	return []string{
+		"$JS.API.CONSUMER.MSG.NEXT." + events.StreamDecisions + ".*",
+		"$JS.ACK." + events.StreamDecisions + ".>",
+		"$JS.ACK.*.*." + events.StreamDecisions + ".>",
+	}
+}
+
 // BootstrapInbox is the inbox part of a client that has a token and does not
 // know yet who it is: the first half of the token's SHA-256, in hex.
 func BootstrapInbox(tokenHash string) string { return tokenHash[:32] }

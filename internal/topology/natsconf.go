@@ -52,7 +52,11 @@ func NATSConf(s NATSServer, set Set) (string, error) {
 	for _, account := range []string{accountAgents, accountBroker, accountAdmin, accountAuth} {
 		fmt.Fprintf(&b, "  %s {\n", accounts[account])
 		if account == accountBroker {
-			b.WriteString("    jetstream: enabled\n")
+			b.WriteString("    jetstream: enabled\n    exports: [\n")
+			for _, subject := range PipelineServices() {
+				fmt.Fprintf(&b, "      { service: %q, response_type: stream, accounts: [%s] }\n", subject, AccountPipelines)
+			}
+			b.WriteString("    ]\n")
 		}
 		b.WriteString("    users: [\n")
 		for _, worker := range append(Workers(), Setup) {
@@ -67,6 +71,11 @@ func NATSConf(s NATSServer, set Set) (string, error) {
 		}
 		b.WriteString("    ]\n  }\n")
 	}
+	fmt.Fprintf(&b, "  %s {\n    imports: [\n", AccountPipelines)
+	for _, subject := range PipelineServices() {
+		fmt.Fprintf(&b, "      { service: { account: %s, subject: %q } }\n", AccountBroker, subject)
+	}
+	b.WriteString("    ]\n  }\n")
 	fmt.Fprintf(&b, "  %s {}\n  %s {}\n}\nsystem_account: %s\n", AccountAudit, AccountSystem, AccountSystem)
 	fmt.Fprintf(&b, "authorization {\n  timeout: 5\n  auth_callout {\n    issuer: %s\n    account: %s\n    auth_users: %s\n  }\n}\n",
 		public, AccountAuth, list(users))

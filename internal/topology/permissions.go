@@ -14,6 +14,9 @@ const (
 	AccountAudit  = "AUDIT"
 	AccountAuth   = "AUTH"
 	AccountSystem = "SYS"
+	// AccountPipelines is where pipeline identities live: without streams, and
+	// with no way into BROKER but its exports.
+	AccountPipelines = "PIPELINES"
 )
 
 // The same in user names.
@@ -94,6 +97,7 @@ func AdminVerbs(worker string) []string {
 			events.AdminAgentRegister, events.AdminAgentList, events.AdminAgentShow, events.AdminAgentRevoke,
 			events.AdminAgentRotate,
 			events.AdminAdminAdd, events.AdminAdminList, events.AdminAdminSet, events.AdminAdminRemove, events.AdminAdminRotate,
+			events.AdminPipelineCreate, events.AdminPipelineList, events.AdminPipelineRemove,
 		}
 	}
 	return nil
@@ -132,7 +136,7 @@ func brokerRights(worker string) Rights {
 		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta, events.BucketAdmins), writeBucket(events.BucketMeta), []string{events.AllEvents})
 		r.DenyPublish = notOthers(events.StreamLedger, events.ConsumerExpiries)
 	case Registrar:
-		add(readBuckets(Buckets()...), readLedger(), []string{events.AllEvents})
+		add(readBuckets(Buckets()...), readLedger(), []string{events.AllEvents}, ownConsumers(events.StreamDecisions))
 		for _, bucket := range Buckets() {
 			add(writeBucket(bucket))
 		}
@@ -142,9 +146,9 @@ func brokerRights(worker string) Rights {
 	return r
 }
 
-// intake: store commands, consume one's own.
+// intake: store commands, consume one's own, keep what was decided.
 func intake(consumer string) []string {
-	return append(consume(events.StreamCommands, consumer), events.AllCommands, events.AllDead)
+	return append(consume(events.StreamCommands, consumer), events.AllCommands, events.AllDead, events.AllDecisions)
 }
 
 // consume: use one durable consumer that exists. Acknowledgements have two
@@ -157,6 +161,11 @@ func consume(stream, consumer string) []string {
 		"$JS.ACK." + stream + "." + consumer + ".>",
 		"$JS.ACK.*.*." + stream + "." + consumer + ".>",
 	}
+}
+
+// ownConsumers: make and end consumers for others, and read with none.
+func ownConsumers(stream string) []string {
+	return []string{"$JS.API.CONSUMER.CREATE." + stream + ".>", "$JS.API.CONSUMER.DELETE." + stream + ".*"}
 }
 
 // setupNever: setting up makes and never unmakes.

@@ -22,10 +22,19 @@ const (
 	ackWait          = 5 * time.Second
 )
 
+// Bounds of DECISIONS, and of what one pipeline identity may have in hand.
+const (
+	decisionsMaxAge   = 24 * time.Hour
+	decisionsMaxBytes = 1 << 30
+	pipelineAckWait   = 30 * time.Second
+	pipelineMaxAcks   = 1000
+)
+
 // Buckets lists the key-value buckets.
 func Buckets() []string {
 	return []string{
 		events.BucketOrgs, events.BucketPools, events.BucketAgents, events.BucketTokens, events.BucketAdmins, events.BucketMeta,
+		events.BucketPipelines,
 	}
 }
 
@@ -54,6 +63,12 @@ func Streams(replicas int) []jetstream.StreamConfig {
 			Subjects: []string{events.AllDead}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
 			MaxAge: 30 * 24 * time.Hour, MaxBytes: 1 << 30, Replicas: replicas,
 		},
+		{
+			Name: events.StreamDecisions, Description: "decisions of the durable door, for orgs with a pipeline",
+			Subjects: []string{events.AllDecisions}, Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+			Discard: jetstream.DiscardOld, MaxAge: decisionsMaxAge, MaxBytes: decisionsMaxBytes, DenyDelete: true, DenyPurge: true,
+			AllowAtomicPublish: true, Duplicates: dedupeMin, Replicas: replicas,
+		},
 	}
 }
 
@@ -79,6 +94,16 @@ func consumers(replicas int) map[string][]jetstream.ConsumerConfig {
 			MaxDeliver: -1, MaxAckPending: 1000, DeliverPolicy: jetstream.DeliverAllPolicy, Replicas: replicas,
 			FilterSubject: events.Ledger("*", "expired"),
 		}},
+	}
+}
+
+// PipelineConsumer is the durable consumer of a pipeline identity: its org's
+// decisions and nobody else's.
+func PipelineConsumer(org, pipeline string) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable: events.PipelineConsumer(org, pipeline), FilterSubject: events.KeptDecisionsOf(org),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: pipelineAckWait, MaxDeliver: -1, MaxAckPending: pipelineMaxAcks,
+		DeliverPolicy: jetstream.DeliverAllPolicy,
 	}
 }
 

@@ -72,7 +72,7 @@ func Reserver(ctx context.Context, s *app.Shell) (app.Role, error) {
 	}
 	s.OnClose(cache.Close)
 	return reserver.New(reserver.Config{
-		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, Log: s.Log}, Store: s.Store, Registry: cache, Log: s.Log,
+		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, KeepDecisions: cache.KeepsDecisions, Log: s.Log}, Store: s.Store, Registry: cache, Log: s.Log,
 	})
 }
 
@@ -84,8 +84,9 @@ func Settler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	}
 	s.OnClose(cache.Close)
 	return settler.New(settler.Config{
-		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, Log: s.Log}, Admin: worker.AdminConfig{Conn: s.Admin, Admins: cache, Log: s.Log},
-		Store: s.Store, Registry: cache, Log: s.Log,
+		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, KeepDecisions: cache.KeepsDecisions, Log: s.Log},
+		Admin:  worker.AdminConfig{Conn: s.Admin, Admins: cache, Log: s.Log},
+		Store:  s.Store, Registry: cache, Log: s.Log,
 	})
 }
 
@@ -98,7 +99,9 @@ func Registrar(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := registrar.New(registrar.Config{Store: s.Store, Directory: directory, Log: s.Log})
+	r, err := registrar.New(registrar.Config{
+		Store: s.Store, Directory: directory, Consumers: registry.NewConsumers(s.JetStream), Log: s.Log,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -144,11 +144,53 @@ func (w *Worker) decideDeliveries(ctx context.Context, dels []*delivery) []Answe
 	return answers
 }
 
+// keep stores the decisions of orgs that have a pipeline, before they go out,
+// and gives what may go out. What was not stored is left to redelivery; what is
+// repeated is stored again, so a pipeline hears of each at least once.
+func (w *Worker) keep(ctx context.Context, dels []*delivery, answers []Answer) ([]*delivery, []Answer) {
+	if w.cfg.KeepDecisions == nil {
+		return dels, answers
+	}
+	var msgs []*nats.Msg
+	kept := make([]bool, len(dels))
+	for i, d := range dels {
+		if len(answers[i].Body) == 0 || d.Key == "" || !w.cfg.KeepDecisions(d.Org) {
+			continue
+		}
+		kept[i] = true
+		msgs = append(msgs, &nats.Msg{
+			Subject: events.KeptDecision(d.Org, d.Agent, events.DecisionToken(d.Verb, d.Key)),
+			Header:  nats.Header{events.HeaderTallyKey: []string{d.Key}, events.HeaderVerb: []string{d.Verb}},
+			Data:    answers[i].Body,
+		})
+	}
+	if len(msgs) == 0 {
+		return dels, answers
+	}
+	_, err := w.storeAll(ctx, msgs)
+	if err == nil {
+		w.cfg.Metrics.kept.Add(float64(len(msgs)))
+		return dels, answers
+	}
+	var failed, out []*delivery
+	var theirs []Answer
+	for i, d := range dels {
+		if kept[i] {
+			failed = append(failed, d)
+			continue
+		}
+		out, theirs = append(out, d), append(theirs, answers[i])
+	}
+	w.unpublished(fmt.Errorf("keep: %w", err), failed...)
+	return out, theirs
+}
+
 // publish carries out decisions and gives those that are out for certain: the
 // server has confirmed everything that was sent before its answer to a ping.
 func (w *Worker) publish(ctx context.Context, dels []*delivery, answers []Answer) []*delivery {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.PublishTimeout)
 	defer cancel()
+	dels, answers = w.keep(ctx, dels, answers)
 	sent := dels[:0:0]
 	for i, d := range dels {
 		if err := w.publishOne(ctx, d, &answers[i]); err != nil {

@@ -29,6 +29,10 @@ type Config struct {
 	DirectVerbs []string // served at the direct door only
 	Handler     Handler
 
+	// KeepDecisions says whether an org's decisions are kept in DECISIONS for
+	// who reads them later; nil: nobody's are.
+	KeepDecisions func(org string) bool
+
 	// PurgeConsumers, set in one role, are the consumers whose lowest floor
 	// COMMANDS is purged up to.
 	PurgeConsumers []string

@@ -122,16 +122,22 @@ const intakeMaxBytes = 8 << 20
 func (w *Worker) store(ctx context.Context, cmds []*command) (last uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.PublishTimeout)
 	defer cancel()
-	if len(cmds) == 1 {
-		ack, err := w.cfg.JetStream.PublishMsg(ctx, cmds[0].msg, jetstream.WithRetryAttempts(0))
+	msgs := make([]*nats.Msg, len(cmds))
+	for i, c := range cmds {
+		msgs[i] = c.msg
+	}
+	return w.storeAll(ctx, msgs)
+}
+
+// storeAll writes messages to one stream, all or none, and gives the sequence
+// of the last.
+func (w *Worker) storeAll(ctx context.Context, msgs []*nats.Msg) (last uint64, err error) {
+	if len(msgs) == 1 {
+		ack, err := w.cfg.JetStream.PublishMsg(ctx, msgs[0], jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return 0, err
 		}
 		return ack.Sequence, nil
-	}
-	msgs := make([]*nats.Msg, len(cmds))
-	for i, c := range cmds {
-		msgs[i] = c.msg
 	}
 	ack, err := jetstreamext.PublishMsgBatch(ctx, w.cfg.JetStream, msgs, jetstreamext.BatchFlowControl{})
 	if err != nil {

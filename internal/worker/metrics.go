@@ -21,6 +21,7 @@ type Metrics struct {
 	retried     prometheus.Counter
 	panics      prometheus.Counter
 	unpublished prometheus.Counter
+	kept        prometheus.Counter
 	purged      prometheus.Counter
 	dead        *prometheus.CounterVec // reason
 }
@@ -59,6 +60,7 @@ func NewMetrics(worker string) *Metrics {
 		redelivered: counter("redelivered_total", "Commands delivered more than once."),
 		retried:     counter("retried_total", "Commands put off for later: outages, and settles ahead of their reserve."),
 		panics:      counter("panics_total", "Panics of the handler."),
+		kept:        counter("decisions_kept_total", "Decisions stored for pipelines."),
 		unpublished: counter("decisions_unpublished_total", "Decisions that could not be published and will be redelivered."),
 		purged:      counter("purges_total", "Purges of COMMANDS."),
 		dead:        vec("dead_letters_total", "Commands sent to the dead letters.", "reason"),
@@ -69,7 +71,7 @@ func NewMetrics(worker string) *Metrics {
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.requests, m.answers, m.refused, m.seconds, m.sizes, m.stored, m.replayed,
-		m.redelivered, m.retried, m.panics, m.unpublished, m.purged, m.dead,
+		m.redelivered, m.retried, m.panics, m.unpublished, m.kept, m.purged, m.dead,
 	}
 }
 

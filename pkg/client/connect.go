@@ -85,9 +85,7 @@ func (c *Client) Durable() *Client {
 // for this one question is derived from the token, because nobody else could
 // subscribe to it.
 func learn(ctx context.Context, cfg Config) (org, agent string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
-	defer cancel()
-	allowed, err := allowedTo(ctx, cfg.URL, cfg.options(bootstrapInbox(cfg.Token)))
+	allowed, err := permitted(ctx, cfg)
 	if err != nil {
 		return "", "", err
 	}
@@ -99,6 +97,13 @@ func learn(ctx context.Context, cfg Config) (org, agent string, err error) {
 		}
 	}
 	return "", "", errors.New("client: this token belongs to no agent")
+}
+
+// permitted asks the server what the token's connection may publish.
+func permitted(ctx context.Context, cfg Config) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	return allowedTo(ctx, cfg.URL, cfg.options(bootstrapInbox(cfg.Token)))
 }
 
 // bootstrapInbox is the inbox that a token alone gives.

@@ -124,7 +124,10 @@ func TestEveryMessageHasAChannel(t *testing.T) {
 func TestAsyncAPIAddresses(t *testing.T) {
 	t.Parallel()
 	doc, _ := asyncAPI(t)
-	want := []string{OrgAdmin("{org}", "{admin}", "{verb}"), Decision("{org}", "{agent}", "{token}"), Ledger("{org}", "{kind}"), Dead("{org}", "{verb}")}
+	want := []string{
+		OrgAdmin("{org}", "{admin}", "{verb}"), Decision("{org}", "{agent}", "{token}"), KeptDecision("{org}", "{agent}", "{token}"),
+		Ledger("{org}", "{kind}"), Dead("{org}", "{verb}"),
+	}
 	for _, verb := range agentVerbs() {
 		want = append(want, Rpc("{org}", "{agent}", verb))
 		if BothDoors(verb) {
@@ -192,6 +195,7 @@ func adminVerbs() []string {
 		AdminOrgCreate, AdminOrgSet, AdminOrgShow, AdminPoolCreate, AdminPoolSet, AdminPoolFreeze, AdminPoolUnfreeze, AdminPoolClose,
 		AdminPoolShow, AdminAgentRegister, AdminAgentList, AdminAgentShow, AdminAgentRevoke, AdminAgentRotate,
 		AdminAdminAdd, AdminAdminList, AdminAdminSet, AdminAdminRemove, AdminAdminRotate,
+		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
 		AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
 	}
 }

@@ -1,6 +1,9 @@
 package events
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Headers of requests, answers and decisions.
 const (
@@ -45,6 +48,7 @@ const (
 	StreamCommands    = "COMMANDS"
 	StreamEvents      = "EVENTS"
 	StreamDeadLetters = "DEADLETTERS"
+	StreamDecisions   = "DECISIONS"
 )
 
 // Durable consumers: the workers' on COMMANDS, and the one on LEDGER that
@@ -55,14 +59,25 @@ const (
 	ConsumerExpiries = "expiries"
 )
 
+// PipelineConsumer is the durable consumer on DECISIONS that belongs to one
+// pipeline identity.
+func PipelineConsumer(org, pipeline string) string { return org + "_" + pipeline }
+
+// ParsePipelineConsumer gives whose a consumer on DECISIONS is.
+func ParsePipelineConsumer(name string) (org, pipeline string, ok bool) {
+	org, pipeline, _ = strings.Cut(name, "_")
+	return org, pipeline, ValidOrg(org) && validUUID(pipeline)
+}
+
 // Key-value buckets.
 const (
-	BucketOrgs   = "tally_orgs"
-	BucketPools  = "tally_pools"
-	BucketAgents = "tally_agents"
-	BucketTokens = "tally_tokens"
-	BucketAdmins = "tally_admins"
-	BucketMeta   = "tally_meta"
+	BucketOrgs      = "tally_orgs"
+	BucketPools     = "tally_pools"
+	BucketAgents    = "tally_agents"
+	BucketTokens    = "tally_tokens"
+	BucketAdmins    = "tally_admins"
+	BucketPipelines = "tally_pipelines"
+	BucketMeta      = "tally_meta"
 )
 
 // Bounds of HeaderTimeout.

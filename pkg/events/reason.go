@@ -30,11 +30,11 @@ const (
 	OutcomeRegistered  = "registered"
 	OutcomeRevoked     = "revoked"
 	OutcomeCreated     = "created"
+	OutcomeRemoved     = "removed"
 	OutcomeSet         = "set"
 	OutcomeFrozen      = "frozen"
 	OutcomeUnfrozen    = "unfrozen"
 	OutcomeClosed      = "closed"
-	OutcomeRemoved     = "removed"
 	OutcomeRebuilt     = "rebuilt"
 )
 

@@ -36,30 +36,33 @@ const (
 // Verbs that operators use in account ADMIN; see RoleVerbs for those of an
 // org's admins.
 const (
-	AdminOrgCreate     = "org_create"
-	AdminPoolCreate    = "pool_create"
-	AdminPoolSet       = "pool_set"
-	AdminPoolFreeze    = "pool_freeze"
-	AdminPoolUnfreeze  = "pool_unfreeze"
-	AdminPoolShow      = "pool_show"
-	AdminAgentRegister = "agent_register"
-	AdminAgentList     = "agent_list"
-	AdminAgentShow     = "agent_show"
-	AdminOrgSet        = "org_set"
-	AdminOrgShow       = "org_show"
-	AdminPoolClose     = "pool_close"
-	AdminAgentRevoke   = "agent_revoke"
-	AdminAgentRotate   = "agent_rotate"
-	AdminAdminAdd      = "admin_add"
-	AdminAdminList     = "admin_list"
-	AdminAdminSet      = "admin_set"
-	AdminAdminRemove   = "admin_remove"
-	AdminAdminRotate   = "admin_rotate"
-	AdminSettle        = "settle"
-	AdminRelease       = "release"
-	AdminLedger        = "ledger"
-	AdminReconcile     = "reconcile"
-	AdminRebuild       = "rebuild"
+	AdminOrgCreate      = "org_create"
+	AdminOrgSet         = "org_set"
+	AdminOrgShow        = "org_show"
+	AdminPoolCreate     = "pool_create"
+	AdminPoolSet        = "pool_set"
+	AdminPoolFreeze     = "pool_freeze"
+	AdminPoolUnfreeze   = "pool_unfreeze"
+	AdminPoolClose      = "pool_close"
+	AdminPoolShow       = "pool_show"
+	AdminAgentRegister  = "agent_register"
+	AdminAgentList      = "agent_list"
+	AdminAgentShow      = "agent_show"
+	AdminAgentRevoke    = "agent_revoke"
+	AdminAgentRotate    = "agent_rotate"
+	AdminAdminAdd       = "admin_add"
+	AdminAdminList      = "admin_list"
+	AdminAdminSet       = "admin_set"
+	AdminAdminRemove    = "admin_remove"
+	AdminAdminRotate    = "admin_rotate"
+	AdminPipelineCreate = "pipeline_create"
+	AdminPipelineList   = "pipeline_list"
+	AdminPipelineRemove = "pipeline_remove"
+	AdminSettle         = "settle"
+	AdminRelease        = "release"
+	AdminLedger         = "ledger"
+	AdminReconcile      = "reconcile"
+	AdminRebuild        = "rebuild"
 )
 
 // Types of events.
@@ -78,6 +81,8 @@ const (
 	AllLedger   = prefix + "ledger.>"
 	AllEvents   = prefix + "event.>"
 	AllDead     = prefix + "dead.>"
+	// AllDecisions are the decisions that are kept.
+	AllDecisions = prefix + "decision.>"
 )
 
 // BothDoors reports whether a verb can be sent through the durable door.
@@ -119,6 +124,30 @@ func ParseCommandSubject(subject string) (org, agent, verb string, ok bool) {
 // Decision is where the durable door's decision is published.
 func Decision(org, agent, token string) string {
 	return agentSubject(org, agent, DoorDecision, token)
+}
+
+// KeptDecision is what a decision is kept under for its org's pipelines, in the
+// broker's own account. It is not the agents' subject, which would overlap with
+// the ledger's.
+func KeptDecision(org, agent, token string) string {
+	return prefix + "decision." + org + "." + agent + "." + token
+}
+
+// KeptDecisionsOf matches every kept decision of an org.
+func KeptDecisionsOf(org string) string { return KeptDecision(org, "*", "*") }
+
+// ParseKeptDecision splits the subject of a kept decision.
+func ParseKeptDecision(subject string) (org, agent, token string, ok bool) {
+	rest, found := strings.CutPrefix(subject, prefix+"decision.")
+	if !found {
+		return "", "", "", false
+	}
+	org, rest, _ = strings.Cut(rest, ".")
+	agent, token, _ = strings.Cut(rest, ".")
+	if !validHex(token, 32) || !ValidOrg(org) || !ValidAgent(agent) {
+		return "", "", "", false
+	}
+	return org, agent, token, true
 }
 
 func agentSubject(org, agent, door, last string) string {

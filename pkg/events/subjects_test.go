@@ -28,6 +28,22 @@ func TestAgentSubjectsRoundTrip(t *testing.T) {
 	if _, _, door, got, ok := ParseAgentSubject(Decision(testOrg, testAgent, token)); !ok || door != DoorDecision || got != token {
 		t.Errorf("decision: %q %q %v", door, got, ok)
 	}
+	if org, agent, got, ok := ParseKeptDecision(KeptDecision(testOrg, testAgent, token)); !ok || org != testOrg || agent != testAgent || got != token {
+		t.Errorf("kept decision: %q %q %q %v", org, agent, got, ok)
+	}
+	for _, bad := range []string{Decision(testOrg, testAgent, token), KeptDecision("Acme", testAgent, token), KeptDecision(testOrg, "x", token), KeptDecision(testOrg, testAgent, "x"), KeptDecisionsOf(testOrg), "tally.v1.decision"} {
+		if org, agent, got, ok := ParseKeptDecision(bad); ok {
+			t.Errorf("%s: %q %q %q", bad, org, agent, got)
+		}
+	}
+	if org, id, ok := ParsePipelineConsumer(PipelineConsumer(testOrg, testAgent)); !ok || org != testOrg || id != testAgent {
+		t.Errorf("consumer: %q %q %v", org, id, ok)
+	}
+	for _, bad := range []string{"reserver", "_" + testAgent, testOrg + "_x", testOrg + testAgent} {
+		if org, id, ok := ParsePipelineConsumer(bad); ok {
+			t.Errorf("%s: %q %q", bad, org, id)
+		}
+	}
 	if got, want := Rpc(testOrg, testAgent, VerbReserve), "tally.v1.acme."+testAgent+".rpc.reserve"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

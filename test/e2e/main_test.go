@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		binaries = dir
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "../../cmd/...", "github.com/nats-io/nats-server/v2")
+		build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "../../cmd/...", "../../examples/...", "github.com/nats-io/nats-server/v2")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Printf("build: %v\n%s", err, out)
 			return 1

@@ -66,6 +66,8 @@ func (p *apart) testNATSRightsAreLeast() {
 		{"setup", "broker", "tally.v1.ledger.acme.reserved", ">"},
 		{"reserver", "broker", "tally.v1.ledger.acme.reserved", "$JS.ACK.>"},
 		{"reserver", "broker", "$JS.API.STREAM.PURGE.COMMANDS", "_INBOX.settler.>"},
+		{"reserver", "broker", "$JS.API.CONSUMER.MSG.NEXT.DECISIONS.x", "tally.v1.decision.>"},
+		{"registrar", "broker", "tally.v1.decision.acme.x.y", "$JS.ACK.>"},
 		{"reserver", "agents", "tally.v1.acme.x.rpc.reserve", "tally.v1.*.*.rpc.settle"},
 		{"settler", "admin", "tally.v1.admin.pool_set", "tally.v1.admin.pool_set"},
 		{"reaper", "broker", "$KV.tally_pools.x", "$KV.tally_tokens.>"},
