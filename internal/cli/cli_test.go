@@ -59,6 +59,8 @@ func TestUsageErrors(t *testing.T) {
 		{"balance", "TALLY_TOKEN"},
 		{"balance --token t", "--data"},
 		{"org create acme", "--data"},
+		{"org create acme --display caf\xe9", `argument 5 is not UTF-8: "caf\xe9"`},
+		{"agent register --org o --pool p --name=\xff", `argument 7 is not UTF-8: "--name=\xff"`},
 		{"reconcile", "--once"},
 		{"ledger verify", "--file"},
 		{"ledger verify --org o --against f", "not there yet"},
