@@ -65,6 +65,8 @@ func TestUsageErrors(t *testing.T) {
 		{"admin set --org o a", "role"},
 		{"admin remove --org o", "--admin"},
 		{"admin rotate a", "org"},
+		{"org create acme --display caf\xe9", `argument 5 is not UTF-8: "caf\xe9"`},
+		{"agent register --org o --pool p --name=\xff", `argument 7 is not UTF-8: "--name=\xff"`},
 		{"reconcile", "--once"},
 		{"ledger verify", "--file"},
 		{"ledger verify --org o --against f", "not there yet"},

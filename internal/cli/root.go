@@ -11,8 +11,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +35,11 @@ func Main(args []string, stdout, stderr *os.File) int {
 // Run is Main with its surroundings given.
 func Run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	e := &environment{env: env, out: stdout, err: stderr}
+	if i := slices.IndexFunc(args, func(a string) bool { return !utf8.ValidString(a) }); i >= 0 {
+		// encoding/json would repair it: a name nobody gave.
+		e.explain(usagef("argument %d is not UTF-8: %q", i+1, args[i]))
+		return events.ExitUsage
+	}
 	root := e.root()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -2,11 +2,11 @@ package testkit
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,37 +14,13 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// shared is the package's one redis-server: started by the first test that
-// asks, ended by the last that leaves.
-var shared struct {
-	mu     sync.Mutex
-	users  int
-	server *RedisServer
-}
+var sharedRedis shared[*RedisServer]
 
 // Redis gives a client of the server that all tests of a package share. Tests
 // tell their data apart by fresh ids, so they run in parallel.
 func Redis(t testing.TB) *redis.Client {
 	t.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.server == nil {
-		server, err := startRedis()
-		if err != nil {
-			t.Fatalf("redis-server: %v", err)
-		}
-		shared.server = server
-	}
-	shared.users++
-	t.Cleanup(func() {
-		shared.mu.Lock()
-		defer shared.mu.Unlock()
-		if shared.users--; shared.users == 0 {
-			shared.server.end()
-			shared.server = nil
-		}
-	})
-	return shared.server.Client(t)
+	return sharedRedis.use(t, func() (*RedisServer, error) { return startRedis() }).Client(t)
 }
 
 // RedisServer is one redis-server child on a unix socket.
@@ -54,6 +30,7 @@ type RedisServer struct {
 	dir  string
 	args []string
 	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
 }
 
 // OwnRedis starts a server for one test alone, to be killed, emptied or
@@ -82,12 +59,27 @@ func startRedis(args ...string) (*RedisServer, error) {
 	return s, nil
 }
 
+// serverName is redis-server, or valkey-server where only that is installed.
+func serverName() string {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return "valkey-server"
+	}
+	return "redis-server"
+}
+
 func (s *RedisServer) run() error {
 	args := []string{"--port", "0", "--unixsocket", s.Socket, "--dir", s.dir, "--save", "", "--appendonly", "no"}
-	s.cmd = exec.Command("redis-server", append(args, s.args...)...)
-	if err := s.cmd.Start(); err != nil {
+	cmd := exec.Command(serverName(), append(args, s.args...)...)
+	cmd.SysProcAttr = childAttr()
+	if err := cmd.Start(); err != nil {
 		return err
 	}
+	done := make(chan struct{})
+	s.cmd, s.done = cmd, done
+	go func() {
+		defer close(done)
+		_ = cmd.Wait()
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), startWait)
 	defer cancel()
 	return s.ready(ctx)
@@ -107,6 +99,8 @@ func (s *RedisServer) ready(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return err
+		case <-s.done:
+			return fmt.Errorf("ended at once: %s", s.cmd.ProcessState)
 		case <-retry.C:
 		}
 	}
@@ -123,9 +117,9 @@ func (s *RedisServer) ready(ctx context.Context) error {
 
 // Kill ends the server as kill -9 does.
 func (s *RedisServer) Kill() {
-	if s.cmd != nil && s.cmd.Process != nil {
+	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
+		<-s.done
 		s.cmd = nil
 	}
 }

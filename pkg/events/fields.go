@@ -3,6 +3,8 @@ package events
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
+	"unicode"
 )
 
 // begin opens the body of a request.
@@ -130,9 +132,19 @@ func (m *members) checked(maxBytes int, valid func(string) bool) string {
 	path := m.field()
 	v := m.r.text(path, 1, maxBytes)
 	if m.r.ok() && !valid(v) {
-		m.r.fail(faultMeaning, path, "must not have control characters or outer spaces", "")
+		m.r.fail(faultMeaning, path, "must not have control characters or outer spaces", nameHint(v))
 	}
 	return v
+}
+
+// nameHint says what is wrong with a name.
+func nameHint(v string) string {
+	for at, c := range v {
+		if unicode.IsControl(c) {
+			return "byte " + strconv.Itoa(at) + " is the control character " + strconv.QuoteRuneToASCII(c)
+		}
+	}
+	return "it begins or ends with a space"
 }
 
 // onBehalfOf reads whom the agent works for.

@@ -348,7 +348,28 @@ func digits(d []byte, i int) int {
 
 // checkUTF8 is done once for the whole text.
 func (r *reader) checkUTF8() {
-	if r.ok() && !utf8.Valid(r.data) {
-		r.fail(faultUTF8, "", "the body is not UTF-8", "")
+	if !r.ok() || utf8.Valid(r.data) {
+		return
 	}
+	at := 0
+	for {
+		c, n := utf8.DecodeRune(r.data[at:])
+		if c == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	r.fail(faultUTF8, r.topField(at), "the body is not UTF-8", "byte "+strconv.Itoa(at)+" begins no character")
+}
+
+// topField names the member of the text's object whose value has a byte; "" is
+// outside of all values.
+func (r *reader) topField(at int) string {
+	probe := reader{data: r.data}
+	for m := probe.object(""); m.next() && probe.pos <= at; {
+		if probe.skip(""); probe.pos > at {
+			return m.field()
+		}
+	}
+	return ""
 }

@@ -18,14 +18,18 @@ func (r *reader) rawString() []byte {
 		case c == '\\':
 			return r.escapedString(start, i)
 		case c < 0x20:
-			r.pos = i
-			r.syntax("a control character in a string")
+			r.bareControl(i)
 			return nil
 		}
 	}
 	r.pos = len(r.data)
 	r.syntax("a string without end")
 	return nil
+}
+
+func (r *reader) bareControl(at int) {
+	r.pos = at
+	r.fail(faultSyntax, "", "not JSON: a control character in a string at byte "+strconv.Itoa(at), "JSON has it escaped, such as \\n")
 }
 
 func (r *reader) escapedString(start, i int) []byte {
@@ -37,8 +41,7 @@ func (r *reader) escapedString(start, i int) []byte {
 			r.pos = i + 1
 			return out
 		case c < 0x20:
-			r.pos = i
-			r.syntax("a control character in a string")
+			r.bareControl(i)
 			return nil
 		case c != '\\':
 			out = append(out, c)
@@ -97,7 +100,7 @@ func (r *reader) unicodeEscape(out []byte) []byte {
 		c = utf16.DecodeRune(c, low)
 		if !ok || c == utf8.RuneError {
 			// The rest may not even be JSON; that is the better message.
-			r.fail(faultSurrogate, "", "half of a surrogate pair in a string", "")
+			r.fail(faultSurrogate, "", "half of a surrogate pair in a string", "escape both halves, or send the character itself")
 			return nil
 		}
 		r.pos += 6

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"tallystick/internal/testkit"
 )
 
 // row is one outcome of a script: what is done, what is answered, and all that
@@ -20,42 +22,51 @@ type row struct {
 	state string
 }
 
-// runRows runs each row on a plain server, as a user who may touch nothing but
-// the keys each script declares, and on a cluster-enabled server, which refuses
-// keys of another slot.
-func runRows(t *testing.T, rows []row) {
-	environments := map[string]func(testing.TB) *bench{
-		"plain":    newBench,
-		"own keys": newNarrowBench,
-		"cluster":  func(t testing.TB) *bench { return newBenchOn(t, started.cluster) },
-	}
-	for name, environment := range environments {
+// everywhere runs a test on a plain server, as a user who may touch nothing but
+// the keys each script declares, and on a cluster of three, which refuses keys
+// of another slot and, from its client, whatever is sent to the wrong node.
+func everywhere(t *testing.T, test func(t *testing.T, fresh func(testing.TB) *bench)) {
+	// Held here, so that no server ends between two of the tests below.
+	testkit.Redis(t)
+	testkit.Cluster(t)
+	for name, fresh := range map[string]func(testing.TB) *bench{
+		"plain": newBench, "own keys": newNarrowBench, "cluster": newClusterBench,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, r := range rows {
-				t.Run(r.name, func(t *testing.T) {
-					t.Parallel()
-					b := environment(t)
-					if got := r.do(b); got != r.want {
-						t.Errorf("answer %q, want %q", got, r.want)
-					}
-					if got := b.state(); got != r.state {
-						t.Errorf("state\n%s, want\n%s", got, r.state)
-					}
-				})
-			}
+			test(t, fresh)
 		})
 	}
 }
+
+// runRows runs each row everywhere.
+func runRows(t *testing.T, rows []row) {
+	everywhere(t, func(t *testing.T, fresh func(testing.TB) *bench) {
+		for _, r := range rows {
+			t.Run(r.name, func(t *testing.T) {
+				t.Parallel()
+				b := fresh(t)
+				if got := r.do(b); got != r.want {
+					t.Errorf("answer %q, want %q", got, r.want)
+				}
+				if got := b.state(); got != r.state {
+					t.Errorf("state\n%s, want\n%s", got, r.state)
+				}
+			})
+		}
+	})
+}
+
+func newClusterBench(t testing.TB) *bench { return newBenchOn(t, testkit.Cluster(t)) }
 
 // newNarrowBench is a bench whose scripts run as users limited to the declared
 // keys of each call, and the test's clock.
 func newNarrowBench(t testing.TB) *bench {
 	b := newBench(t)
-	narrow := &narrowHook{admin: dial(t, started.plain, "", ""), user: "u" + strings.ReplaceAll(uuid.NewString(), "-", "")}
-	narrow.limited = dial(t, started.plain, "", "").Conn()
+	narrow := &narrowHook{admin: testkit.Redis(t), user: "u" + strings.ReplaceAll(uuid.NewString(), "-", "")}
+	narrow.limited = testkit.Redis(t).Conn()
 	t.Cleanup(func() { _ = narrow.limited.Close() })
-	client := dial(t, started.plain, "", "")
+	client := testkit.Redis(t)
 	client.AddHook(narrow)
 	store, err := New(Config{Client: client, Clock: b.clock})
 	if err != nil {

@@ -16,6 +16,17 @@ import (
 // the length keeps "a:b"+"c" apart from "a"+"b:c".
 func seg(part string) string { return strconv.Itoa(len(part)) + ":" + part }
 
+// unseg takes one segment off a text. It accepts what seg writes and nothing
+// else, so a text has one reading.
+func unseg(text string) (part, rest string, ok bool) {
+	digits, after, _ := strings.Cut(text, ":")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 || n > len(after) || !strings.HasPrefix(text, strconv.Itoa(n)+":") {
+		return "", text, false
+	}
+	return after[:n], after[n:], true
+}
+
 // fieldOf names a limit within its partition: a field of opened and
 // outstanding, and the rest of its key after the partition.
 func fieldOf(org string, l budget.LimitID) string {

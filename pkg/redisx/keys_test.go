@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"tallystick/pkg/budget"
 )
 
@@ -16,27 +14,6 @@ func TestSegCountsBytes(t *testing.T) {
 			t.Errorf("seg(%q) = %q, want %q", in, got, want)
 		}
 	}
-}
-
-// TestKeysNeverCollide: whatever the parts are, two different tuples have two
-// different keys.
-func TestKeysNeverCollide(t *testing.T) {
-	t.Parallel()
-	k := newPartitionKeys(7)
-	part := rapid.OneOf(rapid.StringN(0, 4, 12), rapid.SampledFrom([]string{"a", "a:b", "b:c", "1:a", ":", "{p07}", "", "p", "p2"}))
-	rapid.Check(t, func(t *rapid.T) {
-		draw := func() (string, budget.LimitID) {
-			return part.Draw(t, "org"), budget.LimitID{Pool: part.Draw(t, "pool"), Unit: part.Draw(t, "unit"), Period: part.Draw(t, "period")}
-		}
-		orgA, a := draw()
-		orgB, b := draw()
-		if same := orgA == orgB && a == b; same != (k.limit(orgA, a) == k.limit(orgB, b)) {
-			t.Fatalf("%q %+v and %q %+v: %q", orgA, a, orgB, b, k.limit(orgA, a))
-		}
-		if same := orgA == orgB && a.Pool == b.Pool; same != (ExecutionID(orgA, a.Pool, "reserve", "k") == ExecutionID(orgB, b.Pool, "reserve", "k")) {
-			t.Fatal("execution ids collide")
-		}
-	})
 }
 
 func TestKeyShapes(t *testing.T) {

@@ -145,39 +145,43 @@ func TestReserveEmptied(t *testing.T) {
 // TestReserveLastUnit: 200 at once for the last unit; one gets it.
 func TestReserveLastUnit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	l := b.pool("p", PolicyLimit{Cap: 1})
-	var mu sync.Mutex
-	outcomes := map[string]int{}
-	var wg sync.WaitGroup
-	for i := range 200 {
-		a := b.reserveArgs(fmt.Sprintf("k%d", i), 1, l)
-		wg.Go(func() {
-			got := told(b.reserve(a))
-			mu.Lock()
-			defer mu.Unlock()
-			outcomes[got]++
-		})
-	}
-	wg.Wait()
-	if outcomes["allowed"] != 1 || outcomes["denied budget_exceeded p"] != 199 {
-		t.Errorf("outcomes %v", outcomes)
-	}
-	b.lawful(l)
+	everywhere(t, func(t *testing.T, fresh func(testing.TB) *bench) {
+		b := fresh(t)
+		l := b.pool("p", PolicyLimit{Cap: 1})
+		var mu sync.Mutex
+		outcomes := map[string]int{}
+		var wg sync.WaitGroup
+		for i := range 200 {
+			a := b.reserveArgs(fmt.Sprintf("k%d", i), 1, l)
+			wg.Go(func() {
+				got := told(b.reserve(a))
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes[got]++
+			})
+		}
+		wg.Wait()
+		if outcomes["allowed"] != 1 || outcomes["denied budget_exceeded p"] != 199 {
+			t.Errorf("outcomes %v", outcomes)
+		}
+		b.lawful(l)
+	})
 }
 
 // TestSlotHeals: a holder past its deadline does not count, without a reaper.
 func TestSlotHeals(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	l := b.pool("p", PolicyLimit{Cap: 100})
-	told(b.reserve(b.slotted(b.reserveArgs("a", 1, l), 1)))
-	d, err := b.reserve(b.slotted(b.reserveArgs("b", 1, l), 1))
-	if err != nil || d.Denial == nil || d.Denial.Holders != 1 || d.Denial.RetryAfter != time.Minute {
-		t.Errorf("denied: %+v, %v", d.Denial, err)
-	}
-	b.advance(time.Minute)
-	if got := told(b.reserve(b.slotted(b.reserveArgs("c", 1, l), 1))); got != "allowed" {
-		t.Errorf("after the deadline: %s", got)
-	}
+	everywhere(t, func(t *testing.T, fresh func(testing.TB) *bench) {
+		b := fresh(t)
+		l := b.pool("p", PolicyLimit{Cap: 100})
+		told(b.reserve(b.slotted(b.reserveArgs("a", 1, l), 1)))
+		d, err := b.reserve(b.slotted(b.reserveArgs("b", 1, l), 1))
+		if err != nil || d.Denial == nil || d.Denial.Holders != 1 || d.Denial.RetryAfter != time.Minute {
+			t.Errorf("denied: %+v, %v", d.Denial, err)
+		}
+		b.advance(time.Minute)
+		if got := told(b.reserve(b.slotted(b.reserveArgs("c", 1, l), 1))); got != "allowed" {
+			t.Errorf("after the deadline: %s", got)
+		}
+	})
 }

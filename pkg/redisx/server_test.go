@@ -1,11 +1,7 @@
 package redisx
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,111 +9,16 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"tallystick/internal/testkit"
 	"tallystick/pkg/budget"
 )
-
-// servers are one plain and one cluster-enabled Redis for the package.
-type servers struct{ plain, cluster string }
-
-var started servers //nolint:gochecknoglobals // TestMain's
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "redisx")
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	code := func() int {
-		defer os.RemoveAll(dir)
-		stops := []func(){}
-		for name, flags := range map[string][]string{"plain": nil, "cluster": {"--cluster-enabled", "yes"}} {
-			socket, stop, err := startRedis(filepath.Join(dir, name), flags)
-			if err != nil {
-				fmt.Println(err)
-				return 1
-			}
-			stops = append(stops, stop)
-			if name == "plain" {
-				started.plain = socket
-			} else {
-				started.cluster = socket
-			}
-		}
-		defer func() {
-			for _, stop := range stops {
-				stop()
-			}
-		}()
-		return m.Run()
-	}()
-	os.Exit(code)
-}
-
-func startRedis(dir string, flags []string) (socket string, stop func(), err error) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		path, err = exec.LookPath("valkey-server")
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("these tests need redis-server 7 or valkey-server on PATH: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", nil, err
-	}
-	socket = filepath.Join(dir, "s")
-	args := append([]string{"--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir, "--logfile", filepath.Join(dir, "log")}, flags...)
-	cmd := exec.Command(path, args...)
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	stop = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
-	c := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
-	defer func() { _ = c.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for c.Ping(ctx).Err() != nil {
-		select {
-		case <-ctx.Done():
-			stop()
-			return "", nil, fmt.Errorf("redis-server did not answer: %w", ctx.Err())
-		case <-ticker.C:
-		}
-	}
-	if len(flags) > 0 { // a cluster of one that owns every slot
-		if err := c.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
-			stop()
-			return "", nil, err
-		}
-		for !strings.Contains(c.ClusterInfo(ctx).Val(), "cluster_state:ok") {
-			select {
-			case <-ctx.Done():
-				stop()
-				return "", nil, ctx.Err()
-			case <-ticker.C:
-			}
-		}
-	}
-	return socket, stop, nil
-}
-
-func dial(t testing.TB, socket, user, password string) *redis.Client {
-	t.Helper()
-	c := redis.NewClient(&redis.Options{
-		Network: "unix", Addr: socket, Username: user, Password: password,
-		MaxRetries: -1, ContextTimeoutEnabled: true, DisableIdentity: true, Protocol: 2,
-	})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
 
 // bench is a fresh org with pools on one server; its clock stands still until
 // the test moves it.
 type bench struct {
 	testing.TB
 	store  *Store
-	client *redis.Client
+	client redis.UniversalClient
 	clock  string
 	nowMS  int64
 	org    string
@@ -128,11 +29,10 @@ type bench struct {
 	executions []string
 }
 
-func newBench(t testing.TB) *bench { return newBenchOn(t, started.plain) }
+func newBench(t testing.TB) *bench { return newBenchOn(t, testkit.Redis(t)) }
 
-func newBenchOn(t testing.TB, socket string) *bench {
+func newBenchOn(t testing.TB, client redis.UniversalClient) *bench {
 	t.Helper()
-	client := dial(t, socket, "", "")
 	id := strings.ReplaceAll(uuid.NewString(), "-", "")
 	b := &bench{TB: t, client: client, org: "o" + id[:20], nowMS: 1_800_000_000_000}
 	b.agent = budget.Agent{Org: b.org, ID: uuid.NewString()}
@@ -359,4 +259,13 @@ func (b *bench) fence() func() {
 		b.Fatal(err)
 	}
 	return func() { b.client.Del(b.Context(), own) }
+}
+
+// freshOrg is an org of a partition that no test has used.
+func freshOrg(store *Store, partition int) string {
+	for {
+		if org := "o" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20]; store.Partition(org) == partition {
+			return org
+		}
+	}
 }

@@ -218,19 +218,21 @@ func TestSettleOverrun(t *testing.T) {
 // settle that fits is always accepted.
 func TestAttemptsEnd(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	l := b.pool("p", PolicyLimit{Cap: 100})
-	h := b.hold(10, l)
-	for range 16 {
-		if got := told(b.settle(b.settleArgs(h, 50))); got != "denied overrun" {
-			t.Fatal(got)
+	everywhere(t, func(t *testing.T, fresh func(testing.TB) *bench) {
+		b := fresh(t)
+		l := b.pool("p", PolicyLimit{Cap: 100})
+		h := b.hold(10, l)
+		for range 16 {
+			if got := told(b.settle(b.settleArgs(h, 50))); got != "denied overrun" {
+				t.Fatal(got)
+			}
 		}
-	}
-	if got := told(b.settle(b.settleArgs(h, 50))); got != budget.ErrAttempts.Error() {
-		t.Errorf("seventeenth: %s", got)
-	}
-	if got := told(b.settle(b.settleArgs(h, 10))); got != "settled charged usd_microcents=10 returned usd_microcents=0" {
-		t.Errorf("fitting: %s", got)
-	}
-	b.lawful(l)
+		if got := told(b.settle(b.settleArgs(h, 50))); got != budget.ErrAttempts.Error() {
+			t.Errorf("seventeenth: %s", got)
+		}
+		if got := told(b.settle(b.settleArgs(h, 10))); got != "settled charged usd_microcents=10 returned usd_microcents=0" {
+			t.Errorf("fitting: %s", got)
+		}
+		b.lawful(l)
+	})
 }

@@ -106,16 +106,11 @@ func (s *Store) Opened(ctx context.Context, partition int) (map[budget.Counter]i
 // parseField is the inverse of fieldOf.
 func parseField(field string) (budget.Counter, error) {
 	var parts [4]string
-	rest := field
+	rest, ok := field, true
 	for i := range parts {
-		n := 0
-		for len(rest) > 0 && rest[0] >= '0' && rest[0] <= '9' && n <= len(field) {
-			n, rest = 10*n+int(rest[0]-'0'), rest[1:]
-		}
-		if len(rest) < n+1 || rest[0] != ':' {
+		if parts[i], rest, ok = unseg(rest); !ok {
 			return budget.Counter{}, fmt.Errorf("redisx: %q names no limit", field)
 		}
-		parts[i], rest = rest[1:n+1], rest[n+1:]
 	}
 	if rest != "" {
 		return budget.Counter{}, fmt.Errorf("redisx: %q names no limit", field)

@@ -1,10 +1,12 @@
 package redisx
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -53,14 +55,29 @@ func (b *bench) state() string {
 	return strings.Join(append(parts, "entries "+strings.Join(kinds, " ")), "; ")
 }
 
+// scan looks for keys on every node.
 func (b *bench) scan(pattern string) []string {
+	b.Helper()
+	var mu sync.Mutex // the nodes of a cluster are asked at once
 	var out []string
-	iter := b.client.Scan(b.Context(), 0, pattern, 1000).Iterator()
-	for iter.Next(b.Context()) {
-		out = append(out, iter.Val())
+	node := func(ctx context.Context, c *redis.Client) error {
+		iter := c.Scan(ctx, 0, pattern, 1000).Iterator()
+		for iter.Next(ctx) {
+			mu.Lock()
+			out = append(out, iter.Val())
+			mu.Unlock()
+		}
+		return iter.Err()
 	}
-	if iter.Err() != nil {
-		b.Fatal(iter.Err())
+	var err error
+	switch c := b.client.(type) {
+	case *redis.ClusterClient:
+		err = c.ForEachMaster(b.Context(), node)
+	case *redis.Client:
+		err = node(b.Context(), c)
+	}
+	if err != nil {
+		b.Fatal(err)
 	}
 	return out
 }
