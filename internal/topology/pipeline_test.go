@@ -241,22 +241,22 @@ func TestPipelineRights(t *testing.T) {
 	t.Parallel()
 	in, _ := piped(t)
 	rights := PipelineRights("acme", pipelineA, "bootstrap")
-	publish, subscribe := everySubject()
+	publish, subscribe := EverySubject()
 	theirs := events.PipelineConsumer("rival", pipelineB)
 	for _, p := range rights.Publish {
-		publish = append(publish, concrete(p))
+		publish = append(publish, Concrete(p))
 	}
 	publish = append(publish, "$JS.API.CONSUMER.MSG.NEXT.DECISIONS."+theirs, "$JS.API.CONSUMER.INFO.DECISIONS."+theirs, "$JS.API.CONSUMER.INFO.DECISIONS."+events.PipelineConsumer("acme", pipelineA),
 		"$JS.ACK.DECISIONS."+theirs+".1.1.1.1.0", "$JS.API.CONSUMER.CREATE.DECISIONS.x", "$JS.API.STREAM.MSG.GET.LEDGER",
 		"$JS.API.STREAM.MSG.GET.DECISIONS", "$JS.API.CONSUMER.CREATE.LEDGER.x", "$JS.API.INFO")
 	subscribe = append(subscribe, "_INBOX."+pipelineB+".>", "_INBOX."+pipelineA+".>", "tally.v1.decision.>")
 	for _, s := range publish {
-		if got, want := refuses(t, in.pipeline(t, "acme", pipelineA), false, s), !rights.mayPublish(s); got != want {
+		if got, want := refuses(t, in.pipeline(t, "acme", pipelineA), false, s), !rights.MayPublish(s); got != want {
 			t.Errorf("publish %s: refused %v, want %v", s, got, want)
 		}
 	}
 	for _, s := range subscribe {
-		if got, want := refuses(t, in.pipeline(t, "acme", pipelineA), true, s), !rights.maySubscribe(s); got != want {
+		if got, want := refuses(t, in.pipeline(t, "acme", pipelineA), true, s), !rights.MaySubscribe(s); got != want {
 			t.Errorf("subscribe %s: refused %v, want %v", s, got, want)
 		}
 	}
