@@ -101,6 +101,35 @@ func TestRevokeReleases(t *testing.T) {
 	s.lawful(org)
 }
 
+// TestRotateWithOverlap: both tokens are the agent's until the old one ends.
+func TestRotateWithOverlap(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	org := s.org()
+	s.pool(org, "p", 1000)
+	a := s.agent(org, "p")
+	doc := s.must("agent", "rotate", "--org", org, "--agent", a.Agent, "--overlap", "3s")
+	fresh := *a
+	fresh.Token, _ = doc["token"].(string)
+	fresh.dial()
+	a.nc.Close()
+	a.dial() // with the old token, while it works
+	a.tells("allowed", "reserve", "old", reserve(1))
+	fresh.tells("allowed", "reserve", "new", reserve(1))
+	s.eventually("the old token ends", 15*time.Second, func() error {
+		nc, err := a.connect(s.address.NATS)
+		if err == nil {
+			nc.Close()
+			return errors.New("it still connects")
+		}
+		if a.nc.IsConnected() {
+			return errors.New("a connection outlives it")
+		}
+		return nil
+	})
+	fresh.tells("released", "release", "r", object{"key": "old"})
+}
+
 // TestRotate: the new token is the agent's, the old one is nobody's.
 func TestRotate(t *testing.T) {
 	t.Parallel()

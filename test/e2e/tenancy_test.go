@@ -61,6 +61,8 @@ func TestTenancy(t *testing.T) {
 			{"pool", "set", "--cap", "1", "--org", mine, "theirs", "nowhere"},
 			{"pool", "freeze", "--org", mine, "theirs", "nowhere"},
 			{"agent", "revoke", "--org", mine, "--agent", stranger.Agent, nobody.String()},
+			{"agent", "show", "--org", mine, "--agent", stranger.Agent, nobody.String()},
+			{"pool", "close", "--org", mine, "theirs", "nowhere"},
 			{"agent", "rotate", "--org", mine, "--agent", stranger.Agent, nobody.String()},
 			{"agent", "register", "--org", mine, "--name", "n", "--pool", "theirs", "nowhere"},
 			{"agent", "register", "--org", mine, "--name", "n", "--pool", "p", "--parent", stranger.Agent, nobody.String()},
