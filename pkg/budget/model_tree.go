@@ -67,8 +67,10 @@ func (m *Model) Register(nowMS int64, c RegisterCall) (Birth, []Entry, error) {
 	if m.isRevoked(nowMS, Agent{Ancestors: c.Agent.Ancestors}) {
 		return Birth{Refused: BirthRevoked}, nil, nil
 	}
-	if limit, refused, err := m.boundsGrant(c); refused || err != nil {
-		return Birth{Refused: BirthGrant, Limit: limit}, nil, err
+	if limit, refused, err := m.boundsGrant(c); err != nil {
+		return Birth{}, nil, err
+	} else if refused {
+		return Birth{Refused: BirthGrant, Limit: limit}, nil, nil
 	}
 	parent, inTree := m.counts(nowMS, c.Agent)
 	switch {

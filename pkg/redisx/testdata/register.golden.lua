@@ -26,6 +26,14 @@ local ancestor_count, made_count, path_count = tonumber(ARGV[9]), tonumber(ARGV[
 local pool_subject, pool_detail = ARGV[12], ARGV[13]
 local ancestors, made_at = {unpack(ARGV, 14, 13 + ancestor_count)}, 13 + ancestor_count
 local path_at = made_at + 5 * made_count
+local made_keys, path_keys = {unpack(KEYS, 8, 7 + made_count)}, {unpack(KEYS, 8 + made_count)}
+local made, path = {}, {}
+for i = 1, made_count do
+  made[i] = {unpack(ARGV, made_at + 5 * i - 4, made_at + 5 * i)}
+end
+for i = 1, path_count do
+  path[i] = {unpack(ARGV, path_at + 2 * i - 1, path_at + 2 * i)}
+end
 
 -- now: Redis's clock, read once per script. Returns milliseconds as a number,
 -- and seconds and microseconds as Redis's own digits, joined by a space. A
@@ -77,24 +85,32 @@ local now_ms, now_text = now()
 if ended(gone, now_ms) then
   return {'revoked'}
 end
-for i = 1, made_count do
-  if not is_amount(ARGV[made_at + 5 * i - 3]) then
+for _, limit in ipairs(made) do
+  if not is_amount(limit[2]) then
     return {'invalid'}
   end
 end
-for i = 1, path_count do
-  local key, granted, rev = KEYS[7 + made_count + i], ARGV[path_at + 2 * i - 1], ARGV[path_at + 2 * i]
+local missing, above = false, nil
+for i, key in ipairs(path_keys) do
+  local granted, rev = unpack(path[i])
   local row = redis.call('HMGET', key, 'cap', 'adj', 'held', 'spent', 'withheld', 'rev')
   if not row[1] then
     local _, why = judge_missing(key, opened_key, epoch_key)
-    return {why == 'stale' and 'stale' or 'missing'}
+    if why == 'stale' then
+      return {'stale'}
+    end
+    missing = true
   elseif row[6] ~= rev then
     return {'stale'}
   elseif granted ~= '' and not (row[3] + row[4] + row[5] + granted <= row[1] + row[2]) then
-    return {'grant', tostring(i)}
+    above = above or i
   end
 end
-if ancestor_count > 0 and redis.call('ZCOUNT', children_key, '(' .. now_ms, '+inf') >= tonumber(children_max) then
+if missing then
+  return {'missing'}
+elseif above then
+  return {'grant', tostring(above)}
+elseif ancestor_count > 0 and redis.call('ZCOUNT', children_key, '(' .. now_ms, '+inf') >= tonumber(children_max) then
   return {'children'}
 elseif redis.call('ZCOUNT', tree_key, '(' .. now_ms, '+inf') >= tonumber(tree_max) then
   return {'tree'}
@@ -102,9 +118,9 @@ end
 
 -- writes
 local moves = {}
-for i = 1, made_count do
-  local field, cap, epsilon, on_overrun, late_window = unpack(ARGV, made_at + 5 * i - 4, made_at + 5 * i)
-  redis.call('HSET', KEYS[7 + i], 'cap', cap, 'adj', '0', 'held', '0', 'spent', '0', 'withheld', '0', 'epsilon', epsilon,
+for i, key in ipairs(made_keys) do
+  local field, cap, epsilon, on_overrun, late_window = unpack(made[i])
+  redis.call('HSET', key, 'cap', cap, 'adj', '0', 'held', '0', 'spent', '0', 'withheld', '0', 'epsilon', epsilon,
     'on_overrun', on_overrun, 'late_window', late_window, 'state', 'open', 'opens', '0', 'closes', '0', 'rev', '1')
   redis.call('HSET', opened_key, field, '1')
   moves[i] = 'c+' .. cap
