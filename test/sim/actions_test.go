@@ -23,7 +23,15 @@ func fingerprint(content ...any) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, content...)))[:32]
 }
 
+// own is an agent of the org, mostly one that lives.
 func (w *world) own(rt *rapid.T) budget.Agent {
+	alive := slices.DeleteFunc(slices.Clone(w.agents), func(a budget.Agent) bool {
+		ended, _, _ := w.model.Standing(w.nowMS, a)
+		return ended
+	})
+	if len(alive) > 0 && !chance(rt, "ended too", 3) {
+		return rapid.SampledFrom(alive).Draw(rt, "agent")
+	}
 	return rapid.SampledFrom(w.agents).Draw(rt, "agent")
 }
 

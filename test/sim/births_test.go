@@ -28,7 +28,7 @@ type birth struct {
 func (f *forest) register(rt *rapid.T) {
 	b := birth{
 		key:         rapid.SampledFrom(registerKeys).Draw(rt, "key"),
-		ttl:         rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second, time.Minute, 2 * time.Hour}).Draw(rt, "ttl"),
+		ttl:         rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, time.Second, time.Minute, 2 * time.Hour}).Draw(rt, "ttl"),
 		childrenMax: rapid.Int64Range(2, 4).Draw(rt, "children"), treeMax: rapid.SampledFrom([]int64{12, 8, 4}).Draw(rt, "tree"),
 		stale: chance(rt, "stale", 5),
 	}

@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -56,12 +58,13 @@ func TestTreesAgreeWithTheModel(t *testing.T) {
 			"reserve":    f.reserve,
 			"reserve 2":  f.reserve,
 			"reserve 3":  f.reserve,
+			"reserve 4":  f.reserve,
 			"settle":     f.settle,
 			"release":    f.release,
 			"extend":     f.extend,
 			"charge":     f.charge,
 			"repeat":     f.again,
-			"wait":       f.wait,
+			"wait":       f.pause,
 			"reap":       f.reap,
 			"policy":     f.policy,
 			"state":      f.state,
@@ -74,6 +77,14 @@ func TestTreesAgreeWithTheModel(t *testing.T) {
 func newForest(rt *rapid.T, s *server) *forest {
 	f := &forest{world: newOrg(rt, s, rootPools, rootSlots, map[string]int64{"org": 1000, "dept": 500, "team": 300}), ends: map[string]int64{}}
 	f.give(rt, birth{key: "first", childrenMax: 3, treeMax: 8})
+	own := rapid.SampledFrom([]int{1, 0, 3}).Draw(rt, "own pools") // one in 2^n shares
+	for range rapid.IntRange(0, depthMax).Draw(rt, "chain") {      // deep trees are rare otherwise
+		b := birth{parent: f.agents[len(f.agents)-1], key: fmt.Sprint("n", f.born), childrenMax: 3, treeMax: 8}
+		if !chance(rt, "shares", own) {
+			b.caps = budget.Amounts{"usd": 200}
+		}
+		f.give(rt, b)
+	}
 	return f
 }
 
@@ -83,7 +94,7 @@ func (f *forest) revoke(rt *rapid.T) {
 	if !chance(rt, "really", 1) {
 		rt.Skip("seldom")
 	}
-	top := rapid.SampledFrom(f.agents).Draw(rt, "top")
+	top := f.top(rt)
 	if len(top.Ancestors) == 0 && !chance(rt, "a root", 2) {
 		rt.Skip("roots seldom")
 	}
@@ -110,6 +121,24 @@ func (f *forest) revoke(rt *rapid.T) {
 			}
 		}
 	})
+}
+
+// top is often somebody with holds, or an ancestor of such.
+func (f *forest) top(rt *rapid.T) budget.Agent {
+	var holding []budget.Agent
+	for _, execution := range f.known {
+		if f.model.State(f.nowMS, execution) == budget.StateHeld {
+			holder := f.agent(f.model.Holder(f.nowMS, execution))
+			holding = append(holding, holder)
+			for _, id := range holder.Ancestors {
+				holding = append(holding, f.agent(id))
+			}
+		}
+	}
+	if len(holding) == 0 || chance(rt, "any", 2) {
+		holding = f.agents
+	}
+	return rapid.SampledFrom(holding).Draw(rt, "top")
 }
 
 func rootOf(a budget.Agent) string {
@@ -140,6 +169,15 @@ func (f *forest) releaseAll(rt *rapid.T, holder budget.Agent, top string) {
 	}
 }
 
+// pause is mostly short: after a long one nobody with a time to live is left.
+func (f *forest) pause(rt *rapid.T) {
+	if chance(rt, "long", 2) {
+		f.wait(rt)
+		return
+	}
+	f.jump(rt, rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, time.Minute}).Draw(rt, "pause"))
+}
+
 // policy changes the caps and rules of a pool that is not closed.
 func (f *forest) policy(rt *rapid.T) {
 	pool := f.pool(rt)
@@ -159,12 +197,12 @@ func (f *forest) closed(pool string) bool {
 // state freezes, unfreezes or closes a pool; what is closed stays so.
 func (f *forest) state(rt *rapid.T) {
 	pool := f.pool(rt)
-	if f.closed(pool) {
-		rt.Skip("closed")
+	if f.closed(pool) || !chance(rt, "really", 1) {
+		rt.Skip("seldom, and never a closed one")
 	}
 	rules := maps.Clone(f.rules[pool])
-	closes := pool != "org" && chance(rt, "close", 2)
-	freezes := chance(rt, "freeze", 1)
+	closes := pool != "org" && chance(rt, "close", 3)
+	freezes := chance(rt, "freeze", 3)
 	for id, p := range rules {
 		p.Closed, p.Frozen = closes, freezes && !closes
 		rules[id] = p
