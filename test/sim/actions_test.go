@@ -135,7 +135,7 @@ func (w *world) reserve(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "target") {
 		a.Target, a.Slots = "gpt-5", w.slots[pool]
 	}
-	if chance(rt, "settler", 2) {
+	if chance(rt, "settler", 1) {
 		settler := w.own(rt)
 		a.Settler = settler.ID
 	}
@@ -238,11 +238,16 @@ func (w *world) release(rt *rapid.T) {
 
 func (w *world) extend(rt *rapid.T) {
 	execution, holder, guess := w.target(rt)
+	caller, operator := w.caller(rt, holder, execution)
+	w.extendBy(rt, execution, caller, operator, guess)
+}
+
+func (w *world) extendBy(rt *rapid.T, execution string, caller budget.Agent, operator bool, guess []budget.Limit) {
 	a := redisx.ExtendArgs{
+		Caller: caller, Operator: operator,
 		Execution: execution, Guess: guess, Key: rapid.SampledFrom(otherKeys).Draw(rt, "key"), NotAfter: w.notAfter(rt),
 		TTL: rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(rt, "ttl"),
 	}
-	a.Caller, a.Operator = w.caller(rt, holder, execution)
 	if a.TTL == 0 || rapid.Bool().Draw(rt, "add") {
 		a.Add = budget.Amounts{rapid.SampledFrom([]string{"usd", "tok", "ms"}).Draw(rt, "unit"): rapid.SampledFrom([]int64{1, 5, 70}).Draw(rt, "n")}
 	}

@@ -128,7 +128,7 @@ func (f *forest) granted(b birth, a *redisx.RegisterArgs, call *budget.RegisterC
 	call.Path = a.Path
 	rules := map[budget.LimitID]budget.LimitPolicy{}
 	for _, unit := range slices.Sorted(maps.Keys(b.caps)) {
-		id, p := limitID(a.Pool, unit), budget.LimitPolicy{MaxTotal: b.caps[unit], Epsilon: b.epsilon, LateWindowMS: time.Hour.Milliseconds(), Rev: 1}
+		id, p := limitID(a.Pool, unit), budget.LimitPolicy{MaxTotal: b.caps[unit], Epsilon: b.epsilon, LateWindowMS: 2 * time.Hour.Milliseconds(), Rev: 1}
 		rules[id] = p
 		call.Made = append(call.Made, budget.MadeLimit{LimitID: id, LimitPolicy: p})
 		a.Made = append(a.Made, redisx.PolicyLimit{
@@ -147,11 +147,27 @@ func (f *forest) settleIn(rt *rapid.T, agent budget.Agent, a redisx.RegisterArgs
 	if rules == nil {
 		return
 	}
+	f.checkMade(rt, rules)
 	own := slices.SortedFunc(maps.Keys(rules), func(x, y budget.LimitID) int { return strings.Compare(x.Unit, y.Unit) })
 	f.paths[a.Pool] = append(own, f.paths[a.PoolParent]...)
 	f.slots[a.Pool], f.revs[a.Pool], f.rules[a.Pool] = f.slots[a.PoolParent], 1, rules
 	f.outcomes["granted"]++
 	f.outcomes[fmt.Sprint("pools ", poolsOf(f.paths[a.Pool]))]++
+}
+
+// checkMade: the hash of a granted pool's limit is as it was asked for, which
+// its counters do not show.
+func (f *forest) checkMade(rt *rapid.T, rules map[budget.LimitID]budget.LimitPolicy) {
+	for id, p := range rules {
+		got, err := f.client.HGetAll(f.ctx, f.limitKey(id)).Result()
+		want := map[string]string{
+			"cap": fmt.Sprint(p.MaxTotal), "adj": "0", "held": "0", "spent": "0", "withheld": "0", "rev": "1", "state": "open",
+			"opens": "0", "closes": "0", "epsilon": fmt.Sprint(p.Epsilon), "on_overrun": "reject", "late_window": fmt.Sprint(p.LateWindowMS),
+		}
+		if err != nil || !maps.Equal(got, want) {
+			rt.Fatalf("%s %s was made as %v, want %v; %v", id.Pool, id.Unit, got, want, err)
+		}
+	}
 }
 
 // answer is what both sides must agree on about a registration.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,6 +47,7 @@ type forest struct {
 
 func TestTreesAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
+	t.Logf("TALLY_SIM_SEED=%s TALLY_SIM_CHECKS=%s", flag.Lookup("rapid.seed").Value, flag.Lookup("rapid.checks").Value)
 	server := newServer(t, testkit.Redis(t))
 	rapid.Check(t, func(rt *rapid.T) {
 		f := newForest(rt, server)
@@ -60,25 +62,28 @@ func TestTreesAgreeWithTheModel(t *testing.T) {
 			"reserve 3":  f.reserve,
 			"reserve 4":  f.reserve,
 			"settle":     f.settle,
+			"settle 2":   f.settle,
 			"release":    f.release,
 			"extend":     f.extend,
+			"extend 2":   f.extendByTheDead,
 			"charge":     f.charge,
 			"repeat":     f.again,
 			"wait":       f.pause,
 			"reap":       f.reap,
 			"policy":     f.policy,
 			"state":      f.state,
+			"lose":       f.lose,
 		})
 	})
 	server.report(t, "registered", "granted", "registration replayed", "uncounted late", "closed", "denied period_closed",
-		"refused revoked", "refused budget.caps", "refused children", "refused tree", "depth 5", "pools 8", "released by revocation")
+		"refused revoked", "refused budget.caps", "refused children", "refused tree", "asked by the dead", "depth 5", "pools 8", "released by revocation", "denied pool_missing", budget.ErrUnavailable.Error())
 }
 
 func newForest(rt *rapid.T, s *server) *forest {
 	f := &forest{world: newOrg(rt, s, rootPools, rootSlots, map[string]int64{"org": 1000, "dept": 500, "team": 300}), ends: map[string]int64{}}
 	f.give(rt, birth{key: "first", childrenMax: 3, treeMax: 8})
-	own := rapid.SampledFrom([]int{1, 0, 3}).Draw(rt, "own pools") // one in 2^n shares
-	for range rapid.IntRange(0, depthMax).Draw(rt, "chain") {      // deep trees are rare otherwise
+	own := rapid.SampledFrom([]int{1, 0, 3}).Draw(rt, "own pools")                         // one in 2^n shares
+	for range rapid.SampledFrom([]int{0, depthMax, 3, 1, depthMax, 2}).Draw(rt, "chain") { // deep trees are rare otherwise
 		b := birth{parent: f.agents[len(f.agents)-1], key: fmt.Sprint("n", f.born), childrenMax: 3, treeMax: 8}
 		if !chance(rt, "shares", own) {
 			b.caps = budget.Amounts{"usd": 200}
@@ -129,10 +134,12 @@ func (f *forest) top(rt *rapid.T) budget.Agent {
 	for _, execution := range f.known {
 		if f.model.State(f.nowMS, execution) == budget.StateHeld {
 			holder := f.agent(f.model.Holder(f.nowMS, execution))
-			holding = append(holding, holder)
-			for _, id := range holder.Ancestors {
-				holding = append(holding, f.agent(id))
+			for _, a := range []budget.Agent{holder, f.settler[execution]} {
+				for _, id := range a.Ancestors {
+					holding = append(holding, f.agent(id))
+				}
 			}
+			holding = append(holding, holder)
 		}
 	}
 	if len(holding) == 0 || chance(rt, "any", 2) {
@@ -169,6 +176,22 @@ func (f *forest) releaseAll(rt *rapid.T, holder budget.Agent, top string) {
 	}
 }
 
+// extendByTheDead: a named settler whose branch has ended asks for more, on a
+// reservation of somebody who may still live.
+func (f *forest) extendByTheDead(rt *rapid.T) {
+	due := slices.DeleteFunc(slices.Clone(f.known), func(e string) bool {
+		settler, named := f.settler[e]
+		ended, _, _ := f.model.Standing(f.nowMS, settler)
+		return !named || !ended || f.model.State(f.nowMS, e) != budget.StateHeld
+	})
+	if len(due) == 0 {
+		rt.Skip("nobody is dead and named")
+	}
+	execution := rapid.SampledFrom(due).Draw(rt, "execution")
+	f.extendBy(rt, execution, f.settler[execution], false, f.path(rt, f.pool(rt)))
+	f.outcomes["asked by the dead"]++
+}
+
 // pause is mostly short: after a long one nobody with a time to live is left.
 func (f *forest) pause(rt *rapid.T) {
 	if chance(rt, "long", 2) {
@@ -201,7 +224,7 @@ func (f *forest) state(rt *rapid.T) {
 		rt.Skip("seldom, and never a closed one")
 	}
 	rules := maps.Clone(f.rules[pool])
-	closes := pool != "org" && chance(rt, "close", 3)
+	closes := pool != "org" && chance(rt, "close", 2)
 	freezes := chance(rt, "freeze", 3)
 	for id, p := range rules {
 		p.Closed, p.Frozen = closes, freezes && !closes

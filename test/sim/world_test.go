@@ -52,7 +52,7 @@ func newServer(t *testing.T, client *redis.Client) *server {
 var common = []string{
 	"allowed", "denied budget_exceeded", "denied concurrency_exceeded", "denied frozen", "denied revoked",
 	"denied debt", "denied deadline_passed", "denied overrun",
-	"settled", "late_settled", "released", "charged", "expired", "lapsed", "replayed",
+	"settled", "late_settled", "released", "charged", "expired", "replayed",
 	budget.ErrNotFound.Error(), budget.ErrKeyReused.Error(), budget.ErrAlreadySettled.Error(),
 	budget.ErrAlreadyReleased.Error(), budget.ErrAlreadyExpired.Error(), budget.ErrStalePolicy.Error(),
 }
