@@ -142,7 +142,7 @@ func TestRegister(t *testing.T) {
 				f.end("a")
 				return out + f.standing("a") + f.standing("c")
 			}, "okokok {false 2 3} {false 0 3} {false 1 2} {true 0 2} {true 1 1} {true 0 1}",
-			"children 1; tree 1; entries agent_registered agent_registered agent_registered agent_revoked",
+			"children 2; tree 2; entries agent_registered agent_registered agent_registered agent_revoked", // who has ended is swept by the next registration
 		},
 		{
 			"revoked twice", func(b *bench) string {
