@@ -13,7 +13,7 @@
 -- ARGV[8] guessed limits line   ARGV[9] guessed slots line
 -- ARGV[10] ttl, ms; 0 for none  ARGV[11] add "unit=n unit=n", or '-'
 -- ARGV[12] latest time of execution, ms; 0 for none
--- ARGV[13] request, for the entry          ARGV[14] number of limits; then per limit its unit
+-- ARGV[13] request, for the entry   ARGV[14] number of limits; then per limit its unit; then the caller's ancestors
 --
 -- Outcomes, first that holds: unavailable | absent | corrupt | known, record |
 -- keys, record | expired | unit_unknown, unit | invalid | attempts | stale |
@@ -22,7 +22,7 @@ local record_key, expiring_key, revoked_key, epoch_key, opened_key, outbox_key =
 local execution, org, caller, operator, key_id, fingerprint = unpack(ARGV, 1, 6)
 local guess = {holder = ARGV[7], limits = ARGV[8], slots = ARGV[9]}
 local ttl_ms, add, not_after, request, limit_count = tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12]), ARGV[13], tonumber(ARGV[14])
-local limit_units = {unpack(ARGV, 15, 14 + limit_count)}
+local limit_units, callers = {unpack(ARGV, 15, 14 + limit_count)}, {caller, unpack(ARGV, 15 + limit_count)}
 local limit_keys, slot_keys = {unpack(KEYS, 7, 6 + limit_count)}, {unpack(KEYS, 7 + limit_count)}
 
 --include now
@@ -70,7 +70,7 @@ if adds then
   reason, index, rows, again = judge_path(limit_keys, amounts, any_rev, opened_key, epoch_key, now_ms)
   if again then
     return {reason}
-  elseif any_revoked(revoked_key, r, caller, now_ms) then
+  elseif any_revoked(revoked_key, r, callers, now_ms) then
     reason, index = 'revoked', 0
   elseif not reason and redis.call('XLEN', outbox_key) > 500000 then
     return {'unavailable', 'outbox'}

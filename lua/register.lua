@@ -24,14 +24,15 @@ local revoked_key, epoch_key, opened_key, outbox_key, registration_key, tree_key
 local agent, registration, subject, detail, ends, children_max, tree_max, execution = unpack(ARGV, 1, 8)
 local ancestor_count, made_count, path_count = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local pool_subject, pool_detail = ARGV[12], ARGV[13]
-local ancestors, at = {unpack(ARGV, 14, 13 + ancestor_count)}, 13 + ancestor_count
+local ancestors, made_at = {unpack(ARGV, 14, 13 + ancestor_count)}, 13 + ancestor_count
+local path_at = made_at + 5 * made_count
+local made_keys, path_keys = {unpack(KEYS, 8, 7 + made_count)}, {unpack(KEYS, 8 + made_count)}
 local made, path = {}, {}
 for i = 1, made_count do
-  made[i] = {KEYS[7 + i], unpack(ARGV, at + 5 * i - 4, at + 5 * i)}
+  made[i] = {unpack(ARGV, made_at + 5 * i - 4, made_at + 5 * i)}
 end
-at = at + 5 * made_count
 for i = 1, path_count do
-  path[i] = {KEYS[7 + made_count + i], ARGV[at + 2 * i - 1], ARGV[at + 2 * i]}
+  path[i] = {unpack(ARGV, path_at + 2 * i - 1, path_at + 2 * i)}
 end
 
 --include now
@@ -54,23 +55,31 @@ if ended(gone, now_ms) then
   return {'revoked'}
 end
 for _, limit in ipairs(made) do
-  if not is_amount(limit[3]) then
+  if not is_amount(limit[2]) then
     return {'invalid'}
   end
 end
-for i, limit in ipairs(path) do
-  local key, granted, rev = unpack(limit)
+local missing, above = false, nil
+for i, key in ipairs(path_keys) do
+  local granted, rev = unpack(path[i])
   local row = redis.call('HMGET', key, 'cap', 'adj', 'held', 'spent', 'withheld', 'rev')
   if not row[1] then
     local _, why = judge_missing(key, opened_key, epoch_key)
-    return {why == 'stale' and 'stale' or 'missing'}
+    if why == 'stale' then
+      return {'stale'}
+    end
+    missing = true
   elseif row[6] ~= rev then
     return {'stale'}
   elseif granted ~= '' and not (row[3] + row[4] + row[5] + granted <= row[1] + row[2]) then
-    return {'grant', tostring(i)}
+    above = above or i
   end
 end
-if ancestor_count > 0 and redis.call('ZCOUNT', children_key, '(' .. now_ms, '+inf') >= tonumber(children_max) then
+if missing then
+  return {'missing'}
+elseif above then
+  return {'grant', tostring(above)}
+elseif ancestor_count > 0 and redis.call('ZCOUNT', children_key, '(' .. now_ms, '+inf') >= tonumber(children_max) then
   return {'children'}
 elseif redis.call('ZCOUNT', tree_key, '(' .. now_ms, '+inf') >= tonumber(tree_max) then
   return {'tree'}
@@ -78,8 +87,8 @@ end
 
 -- writes
 local moves = {}
-for i, limit in ipairs(made) do
-  local key, field, cap, epsilon, on_overrun, late_window = unpack(limit)
+for i, key in ipairs(made_keys) do
+  local field, cap, epsilon, on_overrun, late_window = unpack(made[i])
   redis.call('HSET', key, 'cap', cap, 'adj', '0', 'held', '0', 'spent', '0', 'withheld', '0', 'epsilon', epsilon,
     'on_overrun', on_overrun, 'late_window', late_window, 'state', 'open', 'opens', '0', 'closes', '0', 'rev', '1')
   redis.call('HSET', opened_key, field, '1')

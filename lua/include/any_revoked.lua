@@ -1,7 +1,7 @@
--- any_revoked: whether the holder of a record, one of its ancestors or the
--- caller (a named settler may be somebody else) has ended.
-local function any_revoked(revoked_key, r, caller, now_ms)
-  local agents = {r.agent, caller}
+-- any_revoked: whether the holder of a record, the caller (a named settler may
+-- be of another branch), or an ancestor of either has ended.
+local function any_revoked(revoked_key, r, callers, now_ms)
+  local agents = {r.agent, unpack(callers)}
   for agent in string.gmatch(r.ancestors, '[^,]+') do
     agents[#agents + 1] = agent
   end

@@ -18,8 +18,11 @@ type Model struct {
 	fenced  bool
 	limits  map[LimitID]*modelLimit
 	records map[string]*modelRecord
-	revoked map[string]bool
+	ends    map[string]int64            // agent -> when it ends: in the past for who is revoked
 	slots   map[slotID]map[string]int64 // execution -> its deadline
+
+	agents        map[string]*modelAgent
+	registrations map[string]modelRegistration
 }
 
 // LimitPolicy is what an operator set for one limit.
@@ -29,7 +32,7 @@ type LimitPolicy struct {
 	ChargeOver   bool // on_overrun is charge, not reject
 	LateWindowMS int64
 	Frozen       bool
-	Closed       bool // the clock is outside the limit's period
+	Closed       bool // the pool is closed for good, or the clock outside the limit's period
 	Rev          int64
 }
 
@@ -92,8 +95,11 @@ func NewModel(org string) *Model {
 		org:     org,
 		limits:  map[LimitID]*modelLimit{},
 		records: map[string]*modelRecord{},
-		revoked: map[string]bool{},
+		ends:    map[string]int64{},
 		slots:   map[slotID]map[string]int64{},
+
+		agents:        map[string]*modelAgent{},
+		registrations: map[string]modelRegistration{},
 	}
 }
 
@@ -215,10 +221,6 @@ func (r *modelRecord) mayResolve(caller Agent, operator bool) bool {
 	}
 	return caller.ID == r.holder.ID || caller.ID == r.settler ||
 		slices.Contains(r.holder.Ancestors, caller.ID)
-}
-
-func (m *Model) isRevoked(a Agent) bool {
-	return m.revoked[a.ID] || slices.ContainsFunc(a.Ancestors, func(id string) bool { return m.revoked[id] })
 }
 
 // apply books moves; one whose limit is gone is marked missing and skipped,

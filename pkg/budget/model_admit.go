@@ -20,7 +20,7 @@ func (m *Model) deny(nowMS int64, a admission) *Denial {
 	if !a.notAfter.IsZero() && nowMS > a.notAfter.UnixMilli() {
 		return &Denial{Reason: ReasonDeadlinePassed}
 	}
-	if m.isRevoked(a.agent) {
+	if m.isRevoked(nowMS, a.agent) {
 		return &Denial{Reason: ReasonRevoked}
 	}
 	checks := []struct {

@@ -81,7 +81,7 @@ func (m *Model) denyExtend(nowMS int64, r *modelRecord, c ExtendCall) *Denial {
 		a.agent = Agent{}
 		return m.deny(nowMS, a)
 	}
-	if !c.Operator && !m.isRevoked(r.holder) {
+	if !c.Operator && !m.isRevoked(nowMS, r.holder) {
 		a.agent = c.Caller
 	}
 	a.path, a.amounts = asPath(r.path), c.Add

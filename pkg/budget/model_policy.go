@@ -29,12 +29,6 @@ func (m *Model) Policy(id LimitID) (LimitPolicy, bool) {
 	return l.LimitPolicy, true
 }
 
-// Revoke bars an agent and, through their ancestors, its whole subtree.
-func (m *Model) Revoke(nowMS int64, agent string) []Entry {
-	m.revoked[agent] = true
-	return []Entry{m.entry(nowMS, KindAgentRevoked, "", agent, nil)}
-}
-
 // LoseLimit is the fault, not a verb: the limit's counters vanish.
 func (m *Model) LoseLimit(id LimitID) {
 	if l, ok := m.limits[id]; ok {

@@ -3,6 +3,7 @@ package events
 import (
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -213,9 +214,15 @@ func (m *members) unknown() {
 }
 
 // brokerOwned names what a payload can never say about its sender, however it
-// is spelt: agentId, agent_id, AgentID.
+// is spelt: agentId, agent_id, AgentID, agent.id.
 func brokerOwned(name string) bool {
-	switch strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name)) {
+	bare := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+	switch bare {
 	case "agent", "agentid", "parent", "parentid", "root", "rootid", "depth", "ancestors", "budgetkey", "budgetid",
 		"token", "tokenhash", "org", "orgid", "tenant", "tenantid":
 		return true

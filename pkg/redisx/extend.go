@@ -52,7 +52,13 @@ func (c *extendCall) command() (*script, []string, []any) {
 	args := append(make([]any, 0, 14+len(c.guess.ids)), a.Execution, a.Caller.Org, caller, bit(a.Operator), c.keyID,
 		a.Fingerprint, c.guess.holder, c.guess.limits, c.guess.slots, a.TTL.Milliseconds(), add, notAfterMS(a.NotAfter),
 		request("by", quote(caller), "extend_key", quoteOrNone(a.Key), "added", given))
-	return c.store.scripts["extend"], c.guess.keys(keys, k), c.guess.units(args)
+	args = c.guess.units(args)
+	if !a.Operator {
+		for _, ancestor := range a.Caller.Ancestors {
+			args = append(args, ancestor)
+		}
+	}
+	return c.store.scripts["extend"], c.guess.keys(keys, k), args
 }
 
 func (c *extendCall) reply(v []string) (bool, error) {

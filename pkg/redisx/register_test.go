@@ -63,6 +63,15 @@ func (f *family) under(name string) budget.Agent {
 	return budget.Agent{Org: f.org, ID: r.Agent, Ancestors: r.Ancestors}
 }
 
+func (f *family) standing(name string) string {
+	f.Helper()
+	s, err := f.store.Standing(f.Context(), f.under(name))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return fmt.Sprint(" ", s)
+}
+
 func lives(d time.Duration) func(*RegisterArgs) {
 	return func(a *RegisterArgs) { a.ExpiresAtMS = a.CreatedAtMS + d.Milliseconds() }
 }
@@ -124,6 +133,18 @@ func TestRegister(t *testing.T) {
 			}, "ok, replayed true, " + budget.ErrKeyReused.Error(), "tree 1; entries agent_registered",
 		},
 		{
+			"standing, as one agent ends by itself and one is revoked", func(b *bench) string {
+				f := newFamily(b)
+				out := f.register("a", "") + f.register("b", "a", lives(time.Second)) + f.register("c", "a")
+				out += f.standing("a") + f.standing("b")
+				b.advance(time.Second)
+				out += f.standing("a") + f.standing("b")
+				f.end("a")
+				return out + f.standing("a") + f.standing("c")
+			}, "okokok {false 2 3} {false 0 3} {false 1 2} {true 0 2} {true 1 1} {true 0 1}",
+			"children 2; tree 2; entries agent_registered agent_registered agent_registered agent_revoked", // who has ended is swept by the next registration
+		},
+		{
 			"revoked twice", func(b *bench) string {
 				f := newFamily(b)
 				out := f.register("a", "")
@@ -167,6 +188,14 @@ func TestGrant(t *testing.T) {
 				p.Rev = 6
 				return f.register("a", "", granted(1, p))
 			}, budget.ErrStalePolicy.Error(), "opened p; p cap 100 held 0 spent 0 withheld 0; entries policy_changed",
+		},
+		{
+			"under an old picture of the root, and more than remains of the parent", func(b *bench) string {
+				f, p, r := newFamily(b), b.pool("p", PolicyLimit{Cap: 100}), b.pool("r", PolicyLimit{Cap: 100})
+				r.Rev = 6
+				return f.register("a", "", granted(101, p, r))
+			}, budget.ErrStalePolicy.Error(),
+			"opened p; opened r; p cap 100 held 0 spent 0 withheld 0; r cap 100 held 0 spent 0 withheld 0; entries policy_changed policy_changed",
 		},
 		{
 			"under a limit that is gone", func(b *bench) string {

@@ -169,6 +169,20 @@ func TestExtend(t *testing.T) {
 			b.revoke(b.agent)
 			return extend(b, args(b, h, 0, 5)) + ", " + extend(b, args(b, h, 2*time.Minute, 0))
 		}, "denied revoked, allowed", "expiring +120000; live 1; opened p; p cap 100 held 10 spent 0 withheld 0; record held; revoked; entries policy_changed reserved agent_revoked extended"},
+		{"a settler below a revoked agent may keep, not add", func(b *bench) string {
+			a := b.reserveArgs(b.key(), 10, b.pool("p", PolicyLimit{Cap: 100}))
+			boss := budget.Agent{Org: b.org, ID: "boss" + b.org}
+			settler := budget.Agent{Org: b.org, ID: "settler" + b.org, Ancestors: []string{boss.ID}}
+			a.Settler = settler.ID
+			told(b.reserve(a))
+			b.revoke(boss)
+			by := func(ttl time.Duration, add int64) ExtendArgs {
+				e := args(b, a, ttl, add)
+				e.Caller = settler
+				return e
+			}
+			return extend(b, by(0, 5)) + ", " + extend(b, by(2*time.Minute, 0))
+		}, "denied revoked, allowed", "expiring +120000; live 1; opened p; p cap 100 held 10 spent 0 withheld 0; record held; entries policy_changed reserved agent_revoked extended"},
 		{"never earlier", func(b *bench) string {
 			return extend(b, args(b, hold(b), time.Second, 0))
 		}, "allowed", heldState + " extended"},

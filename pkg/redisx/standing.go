@@ -14,30 +14,41 @@ type Standing struct {
 	Children, Tree int64
 }
 
-// Standing reads an agent's standing.
+// Standing reads an agent's standing: lua/standing.lua.
 func (s *Store) Standing(ctx context.Context, a budget.Agent) (Standing, error) {
-	k := s.keysOf(a.Org)
-	now, err := s.client.Time(ctx).Result()
-	if err != nil {
-		return Standing{}, redisError(err)
-	}
+	c := &standingCall{store: s, agent: a}
+	s.one(ctx, c)
+	return c.result, c.err
+}
+
+type standingCall struct {
+	store  *Store
+	agent  budget.Agent
+	result Standing
+	err    error
+}
+
+func (c *standingCall) failed(err error) { c.err = err }
+
+func (c *standingCall) command() (*script, []string, []any) {
+	a, k := c.agent, c.store.keysOf(c.agent.Org)
 	at := Registration{Agent: a.ID, Ancestors: a.Ancestors}
-	after := "(" + strconv.FormatInt(now.UnixMilli(), 10)
-	pipe := s.client.Pipeline()
-	ends := pipe.HMGet(ctx, k.revoked, append([]string{a.ID}, a.Ancestors...)...)
-	children := pipe.ZCount(ctx, k.children(a.Org, a.ID), after, "+inf")
-	tree := pipe.ZCount(ctx, k.tree(a.Org, at.root()), after, "+inf")
-	if _, err := pipe.Exec(ctx); err != nil {
-		return Standing{}, redisError(err)
+	args := make([]any, 0, 1+len(a.Ancestors))
+	args = append(args, a.ID)
+	for _, ancestor := range a.Ancestors {
+		args = append(args, ancestor)
 	}
-	out := Standing{Children: children.Val(), Tree: tree.Val()}
-	for _, v := range ends.Val() {
-		text, ok := v.(string)
-		if !ok {
-			continue
-		}
-		end, err := strconv.ParseInt(text, 10, 64)
-		out.Revoked = out.Revoked || err != nil || end <= now.UnixMilli()
+	return c.store.scripts["standing"], []string{k.revoked, k.epoch, k.children(a.Org, a.ID), k.tree(a.Org, at.root())}, args
+}
+
+func (c *standingCall) reply(v []string) (again bool, err error) {
+	if len(v) != 4 || v[0] != "standing" {
+		return false, unexpected("standing", v)
 	}
-	return out, nil
+	c.result.Revoked = v[1] == "1"
+	if c.result.Children, err = strconv.ParseInt(v[2], 10, 64); err != nil {
+		return false, err
+	}
+	c.result.Tree, err = strconv.ParseInt(v[3], 10, 64)
+	return false, err
 }

@@ -23,20 +23,39 @@ func fingerprint(content ...any) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, content...)))[:32]
 }
 
+// own is an agent of the org, mostly one that lives.
 func (w *world) own(rt *rapid.T) budget.Agent {
-	return rapid.SampledFrom(w.agents[:4]).Draw(rt, "agent")
+	alive := slices.DeleteFunc(slices.Clone(w.agents), func(a budget.Agent) bool {
+		ended, _, _ := w.model.Standing(w.nowMS, a)
+		return ended
+	})
+	if len(alive) > 0 && !chance(rt, "ended too", 3) {
+		return rapid.SampledFrom(alive).Draw(rt, "agent")
+	}
+	return rapid.SampledFrom(w.agents).Draw(rt, "agent")
 }
 
-// caller is mostly the holder, sometimes anybody; seldom an operator.
-func (w *world) caller(rt *rapid.T, holder budget.Agent) (budget.Agent, bool) {
+// agent is who has an id; nobody where nobody has it.
+func (w *world) agent(id string) budget.Agent {
+	if i := slices.IndexFunc(w.agents, func(a budget.Agent) bool { return a.ID == id }); i >= 0 {
+		return w.agents[i]
+	}
+	return budget.Agent{}
+}
+
+// caller is mostly the holder or the named settler, sometimes anybody; seldom
+// an operator.
+func (w *world) caller(rt *rapid.T, holder budget.Agent, execution string) (budget.Agent, bool) {
+	settler, named := w.settler[execution]
 	switch {
+	case named && chance(rt, "settler", 1):
+		return settler, false
 	case chance(rt, "anybody", 3):
-		return rapid.SampledFrom(w.agents).Draw(rt, "caller"), false
+		return rapid.SampledFrom(append(slices.Clone(w.agents), w.spy)).Draw(rt, "caller"), false
 	case chance(rt, "operator", 3):
 		return budget.Agent{Org: w.org, ID: holder.ID}, true
 	case len(holder.Ancestors) > 0 && chance(rt, "ancestor", 2):
-		i := slices.IndexFunc(w.agents, func(a budget.Agent) bool { return a.ID == holder.Ancestors[0] })
-		return w.agents[i], false
+		return w.agent(holder.Ancestors[0]), false
 	}
 	return holder, false
 }
@@ -54,7 +73,7 @@ func (w *world) target(rt *rapid.T) (execution string, holder budget.Agent, gues
 	if len(from) > 0 && !chance(rt, "any", 3) {
 		execution = rapid.SampledFrom(from).Draw(rt, "execution")
 		if id := w.model.Holder(w.nowMS, execution); id != "" {
-			holder = w.agents[slices.IndexFunc(w.agents, func(a budget.Agent) bool { return a.ID == id })]
+			holder = w.agent(id)
 		}
 	}
 	return execution, holder, w.path(rt, w.pool(rt))
@@ -97,9 +116,10 @@ func (w *world) notAfter(rt *rapid.T) time.Time {
 }
 
 func (w *world) reserve(rt *rapid.T) {
-	pool := w.pool(rt)
+	agent := w.own(rt)
+	pool := w.poolOf(rt, agent)
 	a := redisx.ReserveArgs{
-		Agent: w.own(rt), Path: w.path(rt, pool), NotAfter: w.notAfter(rt),
+		Agent: agent, Path: w.path(rt, pool), NotAfter: w.notAfter(rt),
 		TTL:    rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Minute}).Draw(rt, "ttl"),
 		DryRun: chance(rt, "dry run", 4),
 	}
@@ -113,10 +133,11 @@ func (w *world) reserve(rt *rapid.T) {
 		}
 	}
 	if rapid.Bool().Draw(rt, "target") {
-		a.Target, a.Slots = "gpt-5", poolSlots[pool]
+		a.Target, a.Slots = "gpt-5", w.slots[pool]
 	}
-	if chance(rt, "settler", 2) {
-		a.Settler = w.agents[3].ID
+	if chance(rt, "settler", 1) {
+		settler := w.own(rt)
+		a.Settler = settler.ID
 	}
 	a.Fingerprint = fingerprint(pool, a.Amounts, a.TTL, a.Target, a.Settler, a.Path[0].Ceiling)
 	a.Extra.Key = key
@@ -127,13 +148,17 @@ func (w *world) reserve(rt *rapid.T) {
 		b := w.store.Batch()
 		p := b.Reserve(a)
 		b.Run(w.ctx)
-		want, _, err := w.model.Reserve(w.nowMS, budget.ReserveCall{
+		want, entries, err := w.model.Reserve(w.nowMS, budget.ReserveCall{
 			Agent: a.Agent, Execution: a.Execution, Fingerprint: a.Fingerprint, Settler: a.Settler, Amounts: a.Amounts,
 			TTL: a.TTL, Path: a.Path, Slots: a.Slots, NotAfter: a.NotAfter, DryRun: a.DryRun,
 		})
+		w.expect(entries)
 		w.compare(rt, a, p.Decision, p.Err, want, err)
 		if !a.DryRun {
 			w.touch(a.Execution)
+			if want.Outcome == budget.Allowed && !want.Replayed && a.Settler != "" {
+				w.settler[a.Execution] = w.agent(a.Settler)
+			}
 		}
 	})
 }
@@ -145,7 +170,7 @@ func (w *world) settle(rt *rapid.T) {
 		Status: rapid.SampledFrom([]string{"success", "failure", "unknown"}).Draw(rt, "status"),
 		Final:  !chance(rt, "not final", 3),
 	}
-	a.Caller, a.Operator = w.caller(rt, holder)
+	a.Caller, a.Operator = w.caller(rt, holder, execution)
 	if !chance(rt, "no actual", 2) {
 		a.Actual = budget.Amounts{"usd": rapid.SampledFrom([]int64{0, 1, 9, 10, 13, 15, 17, 45, 200}).Draw(rt, "usd")}
 		if rapid.Bool().Draw(rt, "with tokens") {
@@ -169,12 +194,13 @@ func (w *world) settle(rt *rapid.T) {
 		p := b.Settle(a)
 		b.Run(w.ctx)
 		before := w.model.State(w.nowMS, execution)
-		want, _, err := w.model.Settle(w.nowMS, budget.SettleCall{
+		want, entries, err := w.model.Settle(w.nowMS, budget.SettleCall{
 			Caller: a.Caller, Operator: a.Operator, Execution: execution, Key: a.Key, Fingerprint: a.Fingerprint,
 			Actual: a.Actual, Status: a.Status, Dispatched: a.Dispatched, Final: a.Final,
 		})
 		// A late settle is always booked; an overrun that a limit charges too.
 		w.mayPass = w.mayPass || before != budget.StateHeld || len(want.Overrun) > 0 && w.charges()
+		w.expect(entries)
 		w.compare(rt, a, p.Decision, p.Err, want, err)
 		w.touch(execution)
 	})
@@ -191,7 +217,7 @@ func (w *world) charges() bool {
 func (w *world) release(rt *rapid.T) {
 	execution, holder, guess := w.target(rt)
 	a := redisx.ReleaseArgs{Execution: execution, Guess: guess, Key: rapid.SampledFrom(otherKeys).Draw(rt, "key")}
-	a.Caller, a.Operator = w.caller(rt, holder)
+	a.Caller, a.Operator = w.caller(rt, holder, execution)
 	for _, key := range reserveKeys { // by key, where it is the caller's own
 		a.ByKey = a.ByKey || !a.Operator && execution == redisx.ExecutionID(w.org, a.Caller.ID, "reserve", key)
 	}
@@ -201,9 +227,10 @@ func (w *world) release(rt *rapid.T) {
 		b := w.store.Batch()
 		p := b.Release(a)
 		b.Run(w.ctx)
-		want, _, err := w.model.Release(w.nowMS, budget.ReleaseCall{
+		want, entries, err := w.model.Release(w.nowMS, budget.ReleaseCall{
 			Caller: a.Caller, Operator: a.Operator, Execution: execution, Key: a.Key, Fingerprint: a.Fingerprint, ByKey: a.ByKey,
 		})
+		w.expect(entries)
 		w.compare(rt, a, p.Decision, p.Err, want, err)
 		w.touch(execution)
 	})
@@ -211,11 +238,16 @@ func (w *world) release(rt *rapid.T) {
 
 func (w *world) extend(rt *rapid.T) {
 	execution, holder, guess := w.target(rt)
+	caller, operator := w.caller(rt, holder, execution)
+	w.extendBy(rt, execution, caller, operator, guess)
+}
+
+func (w *world) extendBy(rt *rapid.T, execution string, caller budget.Agent, operator bool, guess []budget.Limit) {
 	a := redisx.ExtendArgs{
+		Caller: caller, Operator: operator,
 		Execution: execution, Guess: guess, Key: rapid.SampledFrom(otherKeys).Draw(rt, "key"), NotAfter: w.notAfter(rt),
 		TTL: rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(rt, "ttl"),
 	}
-	a.Caller, a.Operator = w.caller(rt, holder)
 	if a.TTL == 0 || rapid.Bool().Draw(rt, "add") {
 		a.Add = budget.Amounts{rapid.SampledFrom([]string{"usd", "tok", "ms"}).Draw(rt, "unit"): rapid.SampledFrom([]int64{1, 5, 70}).Draw(rt, "n")}
 	}
@@ -224,17 +256,19 @@ func (w *world) extend(rt *rapid.T) {
 		b := w.store.Batch()
 		p := b.Extend(a)
 		b.Run(w.ctx)
-		want, _, err := w.model.Extend(w.nowMS, budget.ExtendCall{
+		want, entries, err := w.model.Extend(w.nowMS, budget.ExtendCall{
 			Caller: a.Caller, Operator: a.Operator, Execution: execution, Key: a.Key, Fingerprint: a.Fingerprint,
 			TTL: a.TTL, Add: a.Add, NotAfter: a.NotAfter,
 		})
+		w.expect(entries)
 		w.compare(rt, a, p.Decision, p.Err, want, err)
 		w.touch(execution)
 	})
 }
 
 func (w *world) charge(rt *rapid.T) {
-	a := redisx.ChargeArgs{Agent: w.own(rt), NotAfter: w.notAfter(rt), Path: w.path(rt, w.pool(rt))}
+	agent := w.own(rt)
+	a := redisx.ChargeArgs{Agent: agent, NotAfter: w.notAfter(rt), Path: w.path(rt, w.poolOf(rt, agent))}
 	a.Amounts = amountsOn(rt, a.Path, 0)
 	a.Incurred = chance(rt, "incurred", 3)
 	key := rapid.SampledFrom(otherKeys).Draw(rt, "key")
@@ -245,11 +279,12 @@ func (w *world) charge(rt *rapid.T) {
 		b := w.store.Batch()
 		p := b.Charge(a)
 		b.Run(w.ctx)
-		want, _, err := w.model.Charge(w.nowMS, budget.ChargeCall{
+		want, entries, err := w.model.Charge(w.nowMS, budget.ChargeCall{
 			Agent: a.Agent, Execution: a.Execution, Fingerprint: a.Fingerprint, Amounts: a.Amounts, Path: a.Path,
 			Incurred: a.Incurred, NotAfter: a.NotAfter,
 		})
 		w.mayPass = w.mayPass || a.Incurred
+		w.expect(entries)
 		w.compare(rt, a, p.Decision, p.Err, want, err)
 		w.touch(a.Execution)
 	})

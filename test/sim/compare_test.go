@@ -94,6 +94,9 @@ func (w *world) compare(rt *rapid.T, request any, got budget.Decision, gotErr er
 	if diff := cmp.Diff(m, g); diff != "" {
 		rt.Fatalf("%T disagrees (-model +scripts):\n%s\nrequest %+v\nscripts %v, %v\nmodel %v, %v", request, diff, request, g.Outcome, gotErr, m.Outcome, wantErr)
 	}
+	if !got.Replayed && gotErr == nil {
+		w.mayTake(rt, request, got.Outcome)
+	}
 	switch {
 	case m.Err != "":
 		w.outcomes[m.Err]++

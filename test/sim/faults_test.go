@@ -42,7 +42,9 @@ func (w *world) reap(rt *rapid.T) {
 		p := b.Expire(w.part, execution, rec.Record)
 		b.Run(w.ctx)
 		want := "nothing"
-		for _, e := range w.model.Expire(w.nowMS, execution) {
+		entries := w.model.Expire(w.nowMS, execution)
+		w.expect(entries)
+		for _, e := range entries {
 			want = string(e.Kind)
 		}
 		got := p.Outcome
@@ -61,7 +63,10 @@ func (w *world) policy(rt *rapid.T) {
 	if !chance(rt, "really", 2) {
 		rt.Skip("seldom")
 	}
-	pool := w.pool(rt)
+	w.newRules(rt, w.pool(rt))
+}
+
+func (w *world) newRules(rt *rapid.T, pool string) {
 	rules := maps.Clone(w.rules[pool])
 	frozen := chance(rt, "frozen", 3)
 	for _, id := range slices.SortedFunc(maps.Keys(rules), func(a, b budget.LimitID) int { return len(a.Unit) - len(b.Unit) }) {
@@ -81,7 +86,7 @@ func (w *world) revoke(rt *rapid.T) {
 		rt.Skip("seldom")
 	}
 	a := w.own(rt)
-	w.model.Revoke(w.nowMS, a.ID)
+	w.expect(w.model.Revoke(w.nowMS, a.ID))
 	if err := w.store.Revoke(w.ctx, redisx.RevokeArgs{Agent: a, By: redisx.Operator}); err != nil {
 		rt.Fatal(err)
 	}

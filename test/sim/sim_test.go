@@ -83,5 +83,5 @@ func TestScriptsAgreeWithTheModel(t *testing.T) {
 			"lose":      w.lose,
 		})
 	})
-	server.report(t)
+	server.report(t, "lapsed", "denied pool_missing", "denied released", "pool missing")
 }

@@ -48,17 +48,20 @@ func newServer(t *testing.T, client *redis.Client) *server {
 	return s
 }
 
+// common are the outcomes that every long run has.
+var common = []string{
+	"allowed", "denied budget_exceeded", "denied concurrency_exceeded", "denied frozen", "denied revoked",
+	"denied debt", "denied deadline_passed", "denied overrun",
+	"settled", "late_settled", "released", "charged", "expired", "replayed",
+	budget.ErrNotFound.Error(), budget.ErrKeyReused.Error(), budget.ErrAlreadySettled.Error(),
+	budget.ErrAlreadyReleased.Error(), budget.ErrAlreadyExpired.Error(), budget.ErrStalePolicy.Error(),
+}
+
 // report fails a run in which an outcome never occurred.
-func (s *server) report(t *testing.T) {
+func (s *server) report(t *testing.T, more ...string) {
 	t.Helper()
 	var never []string
-	for _, o := range []string{
-		"allowed", "denied budget_exceeded", "denied concurrency_exceeded", "denied frozen", "denied revoked",
-		"denied debt", "denied pool_missing", "denied deadline_passed", "denied released", "denied overrun",
-		"settled", "late_settled", "released", "charged", "expired", "lapsed", "replayed", "pool missing",
-		budget.ErrNotFound.Error(), budget.ErrKeyReused.Error(), budget.ErrAlreadySettled.Error(),
-		budget.ErrAlreadyReleased.Error(), budget.ErrAlreadyExpired.Error(), budget.ErrStalePolicy.Error(),
-	} {
+	for _, o := range slices.Concat(common, more) {
 		if s.outcomes[o] == 0 {
 			never = append(never, o)
 		}
@@ -78,11 +81,17 @@ type world struct {
 	fold    budget.Fold
 	nowMS   int64
 	part    int
+	paths   map[string][]budget.LimitID // pool -> the limits from it to its root
+	slots   map[string][]budget.Slot    // pool -> the slots of its path
 	revs    map[string]int64
 	rules   map[string]map[budget.LimitID]budget.LimitPolicy // pool -> its limits
 	agents  []budget.Agent
+	spy     budget.Agent      // of another org
+	homes   map[string]string // agent -> the pool it draws on, where it has one
+	settler map[string]budget.Agent
 	states  map[string]budget.State
-	known   []string // executions that something was done to
+	known   []string       // executions that something was done to
+	wanted  []budget.Entry // what the step should have told
 	last    func(*rapid.T)
 	before  map[budget.LimitID]int64 // what each limit had committed before this step
 	mayPass bool                     // this step may pass a cap
@@ -107,27 +116,34 @@ var (
 	}
 )
 
+// newWorld has three pools and five agents, who were never registered.
 func newWorld(rt *rapid.T, s *server) *world {
+	w := newOrg(rt, s, poolPaths, poolSlots, map[string]int64{"team": 100, "lab": 200, "root": 300})
+	id := func(name string) string { return w.org + "-" + name }
+	w.agents = []budget.Agent{
+		{Org: w.org, ID: id("boss")},
+		{Org: w.org, ID: id("alice"), Ancestors: []string{id("boss")}},
+		{Org: w.org, ID: id("kid"), Ancestors: []string{id("alice"), id("boss")}},
+		{Org: w.org, ID: id("bob")},
+	}
+	return w
+}
+
+func newOrg(rt *rapid.T, s *server, paths map[string][]budget.LimitID, slots map[string][]budget.Slot, caps map[string]int64) *world {
 	org := "o" + strings.ReplaceAll(uuid.NewString(), "-", "")[:24]
 	w := &world{
 		server: s, ctx: context.Background(), org: org, model: budget.NewModel(org), fold: budget.Fold{},
 		nowMS: 1_800_000_000_000, part: s.store.Partition(org), revs: map[string]int64{},
+		paths: maps.Clone(paths), slots: maps.Clone(slots),
 		rules: map[string]map[budget.LimitID]budget.LimitPolicy{}, before: map[budget.LimitID]int64{},
-		states: map[string]budget.State{},
+		states: map[string]budget.State{}, homes: map[string]string{}, settler: map[string]budget.Agent{},
 	}
 	s.outcomes["histories"]++
-	id := func(name string) string { return org + "-" + name }
-	w.agents = []budget.Agent{
-		{Org: org, ID: id("boss")},
-		{Org: org, ID: id("alice"), Ancestors: []string{id("boss")}},
-		{Org: org, ID: id("kid"), Ancestors: []string{id("alice"), id("boss")}},
-		{Org: org, ID: id("bob")},
-		{Org: "foreign" + org[:8], ID: id("spy")},
-	}
+	w.spy = budget.Agent{Org: "foreign" + org[:8], ID: org + "-spy"}
 	w.jump(rt, 0)
-	for pool, limit := range map[string]int64{"team": 100, "lab": 200, "root": 300} {
+	for pool, limit := range caps {
 		rules := map[budget.LimitID]budget.LimitPolicy{}
-		for _, id := range poolPaths[pool] {
+		for _, id := range w.paths[pool] {
 			if id.Pool == pool {
 				rules[id] = budget.LimitPolicy{MaxTotal: limit, Epsilon: 5, LateWindowMS: time.Hour.Milliseconds()}
 			}
@@ -148,25 +164,33 @@ func (w *world) jump(rt *rapid.T, d time.Duration) {
 			rt.Fatal(err)
 		}
 	}
+	for _, execution := range w.model.ForgottenRegistrations(w.nowMS) {
+		if err := w.client.Del(w.ctx, w.key("registration", execution)).Err(); err != nil {
+			rt.Fatal(err)
+		}
+	}
 }
 
-func (w *world) recordKey(execution string) string {
-	return fmt.Sprintf("reservation:{p%02d}%d:%s", w.part, len(execution), execution)
-}
-
-func (w *world) limitKey(id budget.LimitID) string {
-	key := fmt.Sprintf("bp:{p%02d}", w.part)
-	for _, s := range []string{w.org, id.Pool, id.Unit, id.Period} {
-		key += fmt.Sprintf("%d:%s", len(s), s)
+// key is a key as lua/README.md describes it, written down a second time.
+func (w *world) key(kind string, parts ...string) string {
+	key := fmt.Sprintf("%s:{p%02d}", kind, w.part)
+	for _, part := range parts {
+		key += fmt.Sprintf("%d:%s", len(part), part)
 	}
 	return key
+}
+
+func (w *world) recordKey(execution string) string { return w.key("reservation", execution) }
+
+func (w *world) limitKey(id budget.LimitID) string {
+	return w.key("bp", w.org, id.Pool, id.Unit, id.Period)
 }
 
 func (w *world) setPolicy(rt *rapid.T, pool string, rules map[budget.LimitID]budget.LimitPolicy) {
 	w.revs[pool]++
 	w.rules[pool] = rules
 	args := redisx.PolicyArgs{Org: w.org, Pool: pool, Rev: w.revs[pool]}
-	for _, id := range poolPaths[pool] {
+	for _, id := range w.paths[pool] {
 		p, ours := rules[id]
 		if !ours {
 			continue
@@ -179,7 +203,10 @@ func (w *world) setPolicy(rt *rapid.T, pool string, rules map[budget.LimitID]bud
 		if p.ChargeOver {
 			limit.OnOverrun = "charge"
 		}
-		if p.Frozen {
+		switch {
+		case p.Closed:
+			limit.State = "closed"
+		case p.Frozen:
 			limit.State = "frozen"
 		}
 		args.Limits = append(args.Limits, limit)
@@ -193,7 +220,7 @@ func (w *world) setPolicy(rt *rapid.T, pool string, rules map[budget.LimitID]bud
 
 // check runs after every step.
 func (w *world) check(rt *rapid.T) {
-	w.foldOutbox(rt)
+	w.checkEntries(rt, w.foldOutbox(rt))
 	ids := w.model.Limits()
 	rows, err := w.store.Balances(w.ctx, w.org, ids)
 	if err != nil {
@@ -218,12 +245,13 @@ func (w *world) check(rt *rapid.T) {
 		w.before[id] = committed
 	}
 	w.mayPass = false
-	w.checkRecords(rt)
-	w.checkSlots(rt)
+	records := w.checkRecords(rt)
+	w.checkSlots(rt, records)
 }
 
 // checkRecords compares the state and the retention of every record.
-func (w *world) checkRecords(rt *rapid.T) {
+func (w *world) checkRecords(rt *rapid.T) (held map[string]redisx.Record) {
+	held = map[string]redisx.Record{}
 	batch := w.store.Batch()
 	read := make([]*redisx.PendingRecord, len(w.known))
 	for i, execution := range w.known {
@@ -239,7 +267,11 @@ func (w *world) checkRecords(rt *rapid.T) {
 			w.states[execution] = want
 			w.checkRetention(rt, execution)
 		}
+		if want == budget.StateHeld {
+			held[execution] = read[i].Record
+		}
 	}
+	return held
 }
 
 // checkRetention compares how long a record will be kept, just after it has
@@ -261,24 +293,8 @@ func (w *world) checkRetention(rt *rapid.T, execution string) {
 	}
 }
 
-func (w *world) checkSlots(rt *rapid.T) {
-	for _, s := range append(slices.Clone(poolSlots["team"]), poolSlots["root"]...) {
-		key := fmt.Sprintf("concurrency:{p%02d}", w.part)
-		for _, part := range []string{w.org, s.Pool, s.Pattern} {
-			key += fmt.Sprintf("%d:%s", len(part), part)
-		}
-		n, err := w.client.ZCount(w.ctx, key, fmt.Sprintf("(%d", w.nowMS), "+inf").Result()
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if want := w.model.Holders(w.nowMS, s.Pool, s.Pattern); n != want {
-			rt.Fatalf("slot %s %s: scripts %d, model %d", s.Pool, s.Pattern, n, want)
-		}
-	}
-}
-
 // foldOutbox reads what was appended since the last look.
-func (w *world) foldOutbox(rt *rapid.T) {
+func (w *world) foldOutbox(rt *rapid.T) (came []budget.Entry) {
 	for {
 		page, err := w.store.OutboxRead(w.ctx, w.part, w.position[w.part], 500)
 		if err != nil {
@@ -291,23 +307,32 @@ func (w *world) foldOutbox(rt *rapid.T) {
 			w.position[w.part] = e.OutboxID
 			if e.Org == w.org {
 				w.fold.Apply(e)
+				came = append(came, e)
 			}
 		}
 		if len(page.Entries) < 500 {
-			return
+			return came
 		}
 	}
 }
 
+// poolOf is mostly the pool an agent draws on.
+func (w *world) poolOf(rt *rapid.T, a budget.Agent) string {
+	if home, ok := w.homes[a.ID]; ok && !chance(rt, "another pool", 3) {
+		return home
+	}
+	return w.pool(rt)
+}
+
 func (w *world) pool(rt *rapid.T) string {
-	return rapid.SampledFrom(slices.Sorted(maps.Keys(poolPaths))).Draw(rt, "pool")
+	return rapid.SampledFrom(slices.Sorted(maps.Keys(w.paths))).Draw(rt, "pool")
 }
 
 // path is a pool's path at the revisions the worker knows; seldom stale.
 func (w *world) path(rt *rapid.T, pool string) []budget.Limit {
-	path := make([]budget.Limit, len(poolPaths[pool]))
+	path := make([]budget.Limit, len(w.paths[pool]))
 	stale := chance(rt, "stale", 5)
-	for i, id := range poolPaths[pool] {
+	for i, id := range w.paths[pool] {
 		path[i] = budget.Limit{LimitID: id, Rev: w.revs[id.Pool]}
 		if stale {
 			path[i].Rev--
