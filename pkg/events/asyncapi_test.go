@@ -190,7 +190,9 @@ func agentVerbs() []string {
 func adminVerbs() []string {
 	return []string{
 		AdminOrgCreate, AdminPoolCreate, AdminPoolSet, AdminPoolFreeze, AdminPoolUnfreeze, AdminPoolShow, AdminAgentRegister,
-		AdminAgentList, AdminAgentRevoke, AdminAgentRotate, AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
+		AdminAgentList, AdminAgentRevoke, AdminAgentRotate,
+		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
+		AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
 	}
 }
 

@@ -55,11 +55,12 @@ const (
 
 // Key-value buckets.
 const (
-	BucketOrgs   = "tally_orgs"
-	BucketPools  = "tally_pools"
-	BucketAgents = "tally_agents"
-	BucketTokens = "tally_tokens"
-	BucketMeta   = "tally_meta"
+	BucketOrgs       = "tally_orgs"
+	BucketPools      = "tally_pools"
+	BucketAgents     = "tally_agents"
+	BucketPrincipals = "tally_principals"
+	BucketTokens     = "tally_tokens"
+	BucketMeta       = "tally_meta"
 )
 
 // Bounds of HeaderTimeout.

@@ -45,11 +45,18 @@ const (
 	AdminAgentList     = "agent_list"
 	AdminAgentRevoke   = "agent_revoke"
 	AdminAgentRotate   = "agent_rotate"
-	AdminSettle        = "settle"
-	AdminRelease       = "release"
-	AdminLedger        = "ledger"
-	AdminReconcile     = "reconcile"
-	AdminRebuild       = "rebuild"
+
+	AdminPrincipalCreate  = "principal_create"
+	AdminPrincipalSet     = "principal_set"
+	AdminPrincipalList    = "principal_list"
+	AdminPrincipalShow    = "principal_show"
+	AdminPrincipalBalance = "principal_balance"
+
+	AdminSettle    = "settle"
+	AdminRelease   = "release"
+	AdminLedger    = "ledger"
+	AdminReconcile = "reconcile"
+	AdminRebuild   = "rebuild"
 )
 
 // Types of events.
