@@ -1,6 +1,6 @@
 // Package registrar owns structure, policy and identity: it serves the
-// operators' verbs on orgs, pools and agents, and keeps what Redis enforces in
-// step with what KV says.
+// operators' verbs on orgs, pools, agents and principals, and keeps what Redis
+// enforces in step with what KV says.
 //
 // The order of a change is KV by compare-and-set, then the script, then the
 // answer. A crash in between is healed by the next pass of [Registrar.Run],
@@ -99,6 +99,11 @@ func (r *Registrar) Verbs() map[string]worker.AdminFunc {
 		events.AdminAgentList:     r.agentList,
 		events.AdminAgentRevoke:   r.agentRevoke,
 		events.AdminAgentRotate:   r.agentRotate,
+
+		events.AdminPrincipalCreate: r.principalCreate,
+		events.AdminPrincipalSet:    r.principalSet,
+		events.AdminPrincipalList:   r.principalList,
+		events.AdminPrincipalShow:   r.principalShow,
 	}
 }
 

@@ -18,22 +18,24 @@ import (
 // Directory reads and writes the buckets themselves: always fresh, one round
 // trip a record.
 type Directory struct {
-	orgs   bucket[Org]
-	pools  bucket[Pool]
-	agents bucket[Agent]
-	tokens bucket[tokenRecord]
-	meta   bucket[epochRecord]
+	orgs       bucket[Org]
+	pools      bucket[Pool]
+	agents     bucket[Agent]
+	principals bucket[Principal]
+	tokens     bucket[tokenRecord]
+	meta       bucket[epochRecord]
 }
 
 // OpenDirectory binds to buckets that exist.
 func OpenDirectory(ctx context.Context, js jetstream.JetStream) (*Directory, error) {
 	d := &Directory{}
-	var errs [5]error
+	var errs [6]error
 	d.orgs, errs[0] = openBucket[Org](ctx, js, events.BucketOrgs)
 	d.pools, errs[1] = openBucket[Pool](ctx, js, events.BucketPools)
 	d.agents, errs[2] = openBucket[Agent](ctx, js, events.BucketAgents)
 	d.tokens, errs[3] = openBucket[tokenRecord](ctx, js, events.BucketTokens)
 	d.meta, errs[4] = openBucket[epochRecord](ctx, js, events.BucketMeta)
+	d.principals, errs[5] = openBucket[Principal](ctx, js, events.BucketPrincipals)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

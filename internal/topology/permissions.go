@@ -82,12 +82,13 @@ func AdminVerbs(worker string) []string {
 	case Settler:
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
-		return []string{events.AdminLedger, events.AdminReconcile, events.AdminRebuild}
+		return []string{events.AdminLedger, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance}
 	case Registrar:
 		return []string{
 			events.AdminOrgCreate, events.AdminPoolCreate, events.AdminPoolSet, events.AdminPoolFreeze,
 			events.AdminPoolUnfreeze, events.AdminPoolShow, events.AdminAgentRegister, events.AdminAgentList,
-			events.AdminAgentRevoke, events.AdminAgentRotate,
+			events.AdminAgentRevoke, events.AdminAgentRotate, events.AdminPrincipalCreate, events.AdminPrincipalSet,
+			events.AdminPrincipalList, events.AdminPrincipalShow,
 		}
 	}
 	return nil
@@ -113,7 +114,7 @@ func brokerRights(worker string) Rights {
 	case Setup:
 		return Rights{Publish: []string{"$JS.API.>"}, DenyPublish: setupNever(), Subscribe: []string{"_INBOX.setup.>"}}
 	case Reserver:
-		add(intake(events.ConsumerReserver), readBuckets(structure()...), []string{events.AllEvents})
+		add(intake(events.ConsumerReserver), readBuckets(append(structure(), events.BucketPrincipals)...), []string{events.AllEvents})
 	case Settler:
 		add(intake(events.ConsumerSettler), readBuckets(structure()...), []string{events.AllEvents},
 			// Nobody else empties COMMANDS behind the acknowledgements.
