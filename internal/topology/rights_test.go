@@ -18,7 +18,7 @@ var hostile = []string{
 	"$JS.API.CONSUMER.CREATE.LEDGER.expiries.x", "$JS.API.CONSUMER.DELETE.LEDGER.expiries",
 	"$JS.API.CONSUMER.DELETE.COMMANDS.reserver", "$JS.API.CONSUMER.MSG.NEXT.COMMANDS.reserver",
 	"$JS.API.CONSUMER.MSG.NEXT.COMMANDS.settler", "$JS.ACK.COMMANDS.settler.1.2.3.4.5",
-	"$KV.tally_agents.acme.x", "$KV.tally_tokens.x", "$KV.tally_meta.epoch.p00",
+	"$KV.tally_agents.acme.x", "$KV.tally_tokens.x", "$KV.tally_principals.acme.x", "$KV.tally_meta.epoch.p00",
 	"tally.v1.ledger.acme.reserved", "tally.v1.command.acme.x.reserve", "tally.v1.acme.x.rpc.reserve", "tally.v1.acme.x.cmd.reserve",
 	"tally.v1.acme.x.decision.abc", "tally.v1.admin.pool_set", "$SYS.REQ.USER.AUTH",
 	"$SYS.REQ.SERVER.PING", "_INBOX.x.y", "_INBOX.admin.y", "_INBOX.reserver.y", "_INBOX.registrar.y",
