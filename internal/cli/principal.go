@@ -49,6 +49,8 @@ func (e *environment) principalSet() *cobra.Command {
 			req := events.PrincipalSet{Org: org, Principal: args[0], Add: add, Remove: remove}
 			if set(cmd, "display") {
 				req.Display = &display
+			} else if len(add)+len(remove) == 0 {
+				return usagef("nothing to change: give --add-manager, --remove-manager or --display")
 			}
 			return e.admin(cmd, events.AdminPrincipalSet, "", req, e.showPrincipal)
 		},

@@ -2,6 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -166,6 +170,16 @@ func TestFiguresPerPrincipal(t *testing.T) {
 	if newest := s.entries(org, "--principal", "bob", "--last", "1"); len(newest) != 1 || newest[0].Kind != "released" {
 		t.Errorf("the newest of bob's: %+v", newest)
 	}
+	cmd := exec.Command(built("tallystick"), "ledger", "tail", "--org", org, "--principal", "bob")
+	cmd.Env = append(os.Environ(), s.env...)
+	tail := spawn(t, t.TempDir(), "tail", cmd)
+	s.eventually("bob's 11 entries in the tail", 10*time.Second, func() error {
+		if n := strings.Count(tail.text(), "\n"); n != 11 {
+			return fmt.Errorf("%d lines: %s", n, tail.text())
+		}
+		return nil
+	})
+	tail.end(syscall.SIGTERM)
 	if list := s.must("principal", "list", "--org", org)["principals"].([]any); len(list) != 2 || list[0].(object)["display"] != "Customer ada" {
 		t.Errorf("list: %v", list)
 	}
