@@ -65,6 +65,7 @@ type brief struct {
 	Kind      string `json:"kind"`
 	Execution string `json:"execution"`
 	Agent     string `json:"agent"`
+	Principal string `json:"on_behalf_of"`
 	Key       string `json:"key"`
 	Action    string `json:"action"`
 	Subject   string `json:"subject"`
@@ -79,6 +80,16 @@ type brief struct {
 		Cap      int64  `json:"cap"`
 		Missing  bool   `json:"missing"`
 	} `json:"moves"`
+}
+
+// concerns reports whether an entry was written on a principal's behalf; every
+// entry concerns "". One that is unreadable is shown rather than left out.
+func concerns(m ledger.Message, principal string) bool {
+	if principal == "" {
+		return true
+	}
+	var b brief
+	return json.Unmarshal(m.Body, &b) != nil || b.Principal == principal
 }
 
 func entryLine(m ledger.Message) []any {
@@ -115,7 +126,7 @@ func entryLine(m ledger.Message) []any {
 }
 
 func (e *environment) ledgerList() *cobra.Command {
-	var org string
+	var org, principal string
 	var last int
 	c := &cobra.Command{
 		Use: "list --org ORG", Short: "List an org's entries, oldest first", Args: cobra.NoArgs,
@@ -123,6 +134,9 @@ func (e *environment) ledgerList() *cobra.Command {
 			var entries []ledger.Message
 			err := e.operated(cmd, func(ctx context.Context, op *client.Operator) error {
 				_, err := walk(ctx, op, org, 0, func(m ledger.Message) error {
+					if !concerns(m, principal) {
+						return nil
+					}
 					if entries = append(entries, m); last > 0 && len(entries) > last {
 						entries = entries[1:]
 					}
@@ -144,6 +158,7 @@ func (e *environment) ledgerList() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&org, "org", "", "`ORG`")
+	c.Flags().StringVar(&principal, "principal", "", "only what was done on this `PRINCIPAL`'s behalf")
 	c.Flags().IntVar(&last, "last", 0, "only the newest `N`")
 	require(c, "org")
 	return c
@@ -157,7 +172,7 @@ func nonNil[T any](s []T) []T {
 }
 
 func (e *environment) ledgerTail() *cobra.Command {
-	var org string
+	var org, principal string
 	var from uint64
 	c := &cobra.Command{
 		Use: "tail --org ORG", Short: "Follow an org's entries until interrupted (-o json: one line each)", Args: cobra.NoArgs,
@@ -167,10 +182,11 @@ func (e *environment) ledgerTail() *cobra.Command {
 				return err
 			}
 			defer op.Close()
-			return e.follow(cmd.Context(), op, org, from)
+			return e.follow(cmd.Context(), op, org, principal, from)
 		},
 	}
 	c.Flags().StringVar(&org, "org", "", "`ORG`")
+	c.Flags().StringVar(&principal, "principal", "", "only what was done on this `PRINCIPAL`'s behalf")
 	c.Flags().Uint64Var(&from, "after", 0, "start after this position of the stream")
 	require(c, "org")
 	return c
@@ -178,11 +194,14 @@ func (e *environment) ledgerTail() *cobra.Command {
 
 // follow polls: operators have no rights in the account of the stream, and a
 // person does not read faster than twice a second.
-func (e *environment) follow(ctx context.Context, op *client.Operator, org string, after uint64) error {
+func (e *environment) follow(ctx context.Context, op *client.Operator, org, principal string, after uint64) error {
 	poll := time.NewTicker(500 * time.Millisecond)
 	defer poll.Stop()
 	for {
 		next, err := walk(ctx, op, org, after, func(m ledger.Message) error {
+			if !concerns(m, principal) {
+				return nil
+			}
 			if e.json() {
 				return ledger.Export(e.out, m)
 			}

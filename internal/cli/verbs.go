@@ -41,7 +41,7 @@ func (e *environment) reserveCommand() *cobra.Command {
 	f.StringVar(&s.target, "target", "", "`TARGET` that takes a concurrency slot, such as openai/gpt-5")
 	f.StringVar(&s.settler, "settler", "", "another `AGENT` that may settle")
 	f.StringVar(&s.purpose, "purpose", "", "free text for the ledger")
-	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "free text: whose work it is")
+	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "`PRINCIPAL` whose work it is; the agent must be its manager")
 	f.StringArrayVar(&s.label, "label", nil, "`NAME=VALUE`, once per label")
 	f.BoolVar(&s.dryRun, "dry-run", false, "only ask: nothing is taken, nothing stored")
 	return c
@@ -157,7 +157,7 @@ func (e *environment) chargeCommand() *cobra.Command {
 	f.StringArrayVar(&s.actual, "actual", nil, "`UNIT=N`, once per unit")
 	f.StringVar(&s.pool, "pool", "", "`POOL`; default: the agent's own")
 	f.StringVar(&s.purpose, "purpose", "", "free text for the ledger")
-	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "free text: whose work it is")
+	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "`PRINCIPAL` whose work it is; the agent must be its manager")
 	f.StringArrayVar(&s.label, "label", nil, "`NAME=VALUE`, once per label")
 	f.BoolVar(&s.incurred, "incurred", false, "the money is already gone: book it in any case")
 	return c

@@ -28,6 +28,8 @@ func (r *Reconciler) Verbs() map[string]worker.AdminFunc {
 		events.AdminLedger:    r.serveLedger,
 		events.AdminReconcile: r.serveReconcile,
 		events.AdminRebuild:   r.serveRebuild,
+
+		events.AdminPrincipalBalance: r.servePrincipalBalance,
 	}
 }
 

@@ -83,12 +83,15 @@ type fold struct {
 	refused map[uuid.UUID]refusal
 	late    map[string]*tally // per org: settled after the late window
 	dirty   []*limit
+
+	principals map[principal]map[budget.LimitID]budget.Counters
 }
 
 func newFold(partitions int) *fold {
 	return &fold{
 		positions: make([]string, partitions), limits: map[budget.Counter]*limit{}, paths: map[string]*path{},
 		live: map[uuid.UUID]holding{}, refused: map[uuid.UUID]refusal{}, late: map[string]*tally{},
+		principals: map[principal]map[budget.LimitID]budget.Counters{},
 	}
 }
 
@@ -103,6 +106,7 @@ func (f *fold) apply(e *budget.Entry) {
 		l := f.limit(budget.Counter{Org: e.Org, LimitID: m.LimitID})
 		l.counters = l.counters.Plus(m)
 	}
+	f.attribute(e)
 	switch e.Kind {
 	case budget.KindPolicyChanged:
 		f.learn(e)

@@ -117,6 +117,11 @@ func (r *Registrar) Verbs() map[string]worker.AdminFunc {
 		events.AdminPipelineCreate: r.pipelineCreate,
 		events.AdminPipelineList:   r.pipelineList,
 		events.AdminPipelineRemove: r.pipelineRemove,
+
+		events.AdminPrincipalCreate: r.principalCreate,
+		events.AdminPrincipalSet:    r.principalSet,
+		events.AdminPrincipalList:   r.principalList,
+		events.AdminPrincipalShow:   r.principalShow,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -25,12 +26,15 @@ type versioned[T any] struct {
 // falls through to KV.
 type Cache struct {
 	dir     *Directory
+	conn    *nats.Conn
+	work    context.Context // ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	mu         sync.RWMutex
 	pools      map[name]versioned[Pool]
 	agents     map[name]versioned[Agent]
+	principals map[name]versioned[Principal]
 	paths      map[name][]Pool
 	keeps      map[string]versioned[bool] // orgs whose decisions are kept
 	generation uint64                     // of pools: a path built across a change is not kept
@@ -45,14 +49,14 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Cache, error) {
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Cache{
-		dir: dir, cancel: cancel,
+		dir: dir, conn: js.Conn(), work: work, cancel: cancel,
 		pools: map[name]versioned[Pool]{}, agents: map[name]versioned[Agent]{}, paths: map[name][]Pool{},
-		keeps: map[string]versioned[bool]{},
+		principals: map[name]versioned[Principal]{}, keeps: map[string]versioned[bool]{},
 	}
 	pools, agents, orgs := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	c.running.Go(func() { follow(work, js.Conn(), dir.pools.kv, pools, c.tookPool) })
-	c.running.Go(func() { follow(work, js.Conn(), dir.agents.kv, agents, c.tookAgent) })
-	c.running.Go(func() { follow(work, js.Conn(), dir.orgs.kv, orgs, c.tookOrg) })
+	c.running.Go(func() { follow(work, c.conn, dir.pools.kv, pools, c.tookPool) })
+	c.running.Go(func() { follow(work, c.conn, dir.agents.kv, agents, c.tookAgent) })
+	c.running.Go(func() { follow(work, c.conn, dir.orgs.kv, orgs, c.tookOrg) })
 	for _, ready := range []chan struct{}{pools, agents, orgs} {
 		select {
 		case <-ready:

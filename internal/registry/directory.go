@@ -18,12 +18,13 @@ import (
 // Directory reads and writes the buckets themselves: always fresh, one round
 // trip a record.
 type Directory struct {
-	orgs   bucket[Org]
-	pools  bucket[Pool]
-	agents bucket[Agent]
-	tokens bucket[tokenRecord]
-	admins bucket[orgAdmins]
-	meta   bucket[epochRecord]
+	orgs       bucket[Org]
+	pools      bucket[Pool]
+	agents     bucket[Agent]
+	principals bucket[Principal]
+	tokens     bucket[tokenRecord]
+	admins     bucket[orgAdmins]
+	meta       bucket[epochRecord]
 
 	pipelines      bucket[Pipeline]
 	pipelineTokens bucket[pipelineToken] // in the bucket of tokens
@@ -32,7 +33,7 @@ type Directory struct {
 // OpenDirectory binds to buckets that exist.
 func OpenDirectory(ctx context.Context, js jetstream.JetStream) (*Directory, error) {
 	d := &Directory{}
-	var errs [7]error
+	var errs [8]error
 	d.orgs, errs[0] = openBucket[Org](ctx, js, events.BucketOrgs)
 	d.pools, errs[1] = openBucket[Pool](ctx, js, events.BucketPools)
 	d.agents, errs[2] = openBucket[Agent](ctx, js, events.BucketAgents)
@@ -40,6 +41,7 @@ func OpenDirectory(ctx context.Context, js jetstream.JetStream) (*Directory, err
 	d.meta, errs[4] = openBucket[epochRecord](ctx, js, events.BucketMeta)
 	d.admins, errs[5] = openBucket[orgAdmins](ctx, js, events.BucketAdmins)
 	d.pipelines, errs[6] = openBucket[Pipeline](ctx, js, events.BucketPipelines)
+	d.principals, errs[7] = openBucket[Principal](ctx, js, events.BucketPrincipals)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

@@ -77,6 +77,9 @@ func (j *chargeJob) queue(ctx context.Context, b *redisx.Batch) error {
 
 // limits are what the charge is booked to, or why it cannot be.
 func (j *chargeJob) limits(ctx context.Context, a registry.Agent) (limits []budget.Limit, err error) {
+	if err := j.h.mayActFor(ctx, a, j.q.OnBehalfOf); err != nil {
+		return nil, err
+	}
 	if j.path, err = j.h.path(ctx, a, j.q.Pool); err != nil {
 		return nil, err
 	}

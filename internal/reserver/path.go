@@ -58,6 +58,19 @@ func (h *Handler) path(ctx context.Context, a registry.Agent, named *string) ([]
 	return path, nil
 }
 
+// mayActFor: only its managers may spend on a principal's behalf; to everybody
+// else it does not exist. The agent's own org is the only one looked in.
+func (h *Handler) mayActFor(ctx context.Context, a registry.Agent, principal *string) error {
+	if principal == nil {
+		return nil
+	}
+	manages, err := h.cfg.Registry.Manages(ctx, a.Org, *principal, a.ID)
+	if err == nil && !manages {
+		return events.NotFound("principal")
+	}
+	return err
+}
+
 // limitsOf is every limit of every pool on a path: pools as they come, units
 // in byte order inside a pool.
 func limitsOf(path []registry.Pool) []budget.Limit {

@@ -84,6 +84,9 @@ func (j *reserveJob) limits(ctx context.Context, a registry.Agent) (limits []bud
 	if err := j.h.settlerExists(ctx, j.r.Org, j.q.Settler); err != nil {
 		return nil, err
 	}
+	if err := j.h.mayActFor(ctx, a, j.q.OnBehalfOf); err != nil {
+		return nil, err
+	}
 	if j.path, err = j.h.path(ctx, a, j.q.Pool); err != nil {
 		return nil, err
 	}

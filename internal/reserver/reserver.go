@@ -21,6 +21,8 @@ type Registry interface {
 	Path(ctx context.Context, org, pool string) ([]registry.Pool, error)
 	// Reload reads a pool afresh.
 	Reload(ctx context.Context, org, pool string) error
+	// Manages reports whether an agent may spend on a principal's behalf.
+	Manages(ctx context.Context, org, principal, agent string) (bool, error)
 }
 
 // Config of a Reserver. Worker's role-specific fields are filled in by New.

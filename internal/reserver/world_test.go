@@ -31,7 +31,11 @@ type directory struct {
 	truth   map[string]registry.Pool
 	cached  map[string]registry.Pool
 	reloads int
-	down    error
+	// managers by org and principal; asked counts the questions.
+	managers     map[[2]string][]string
+	asked        int
+	managersDown error
+	down         error
 }
 
 func (d *directory) Agent(_ context.Context, org, id string) (registry.Agent, error) {
@@ -68,6 +72,13 @@ func (d *directory) Reload(_ context.Context, _, pool string) error {
 	return d.down
 }
 
+func (d *directory) Manages(_ context.Context, org, principal, agent string) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked++
+	return slices.Contains(d.managers[[2]string{org, principal}], agent), d.managersDown
+}
+
 // world is one org on a real Redis.
 type world struct {
 	testing.TB
@@ -92,7 +103,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w := &world{
 		TB: t, org: "o" + uuid.NewString()[:12], agent: uuid.Must(uuid.NewV7()).String(), store: store, now: time.Now(),
-		dir: &directory{agents: map[string]registry.Agent{}, truth: map[string]registry.Pool{}, cached: map[string]registry.Pool{}},
+		dir: &directory{agents: map[string]registry.Agent{}, truth: map[string]registry.Pool{}, cached: map[string]registry.Pool{}, managers: map[[2]string][]string{}},
 	}
 	if err := store.SetEpoch(t.Context(), store.Partition(w.org), "test"); err != nil {
 		t.Fatal(err)

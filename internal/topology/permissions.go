@@ -89,7 +89,7 @@ func AdminVerbs(worker string) []string {
 	case Settler:
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
-		return []string{events.AdminLedger, events.AdminReconcile, events.AdminRebuild}
+		return []string{events.AdminLedger, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance}
 	case Registrar:
 		return []string{
 			events.AdminOrgCreate, events.AdminOrgSet, events.AdminOrgShow, events.AdminPoolCreate, events.AdminPoolSet,
@@ -98,6 +98,7 @@ func AdminVerbs(worker string) []string {
 			events.AdminAgentRotate,
 			events.AdminAdminAdd, events.AdminAdminList, events.AdminAdminSet, events.AdminAdminRemove, events.AdminAdminRotate,
 			events.AdminPipelineCreate, events.AdminPipelineList, events.AdminPipelineRemove,
+			events.AdminPrincipalCreate, events.AdminPrincipalSet, events.AdminPrincipalList, events.AdminPrincipalShow,
 		}
 	}
 	return nil
@@ -123,7 +124,7 @@ func brokerRights(worker string) Rights {
 	case Setup:
 		return Rights{Publish: []string{"$JS.API.>"}, DenyPublish: setupNever(), Subscribe: []string{"_INBOX.setup.>"}}
 	case Reserver:
-		add(intake(events.ConsumerReserver), readBuckets(structure()...), []string{events.AllEvents})
+		add(intake(events.ConsumerReserver), readBuckets(append(structure(), events.BucketPrincipals)...), []string{events.AllEvents})
 	case Settler:
 		add(intake(events.ConsumerSettler), readBuckets(append(structure(), events.BucketAdmins)...), []string{events.AllEvents},
 			// Nobody else empties COMMANDS behind the acknowledgements.

@@ -33,8 +33,8 @@ const (
 // Buckets lists the key-value buckets.
 func Buckets() []string {
 	return []string{
-		events.BucketOrgs, events.BucketPools, events.BucketAgents, events.BucketTokens, events.BucketAdmins, events.BucketMeta,
-		events.BucketPipelines,
+		events.BucketOrgs, events.BucketPools, events.BucketAgents, events.BucketPrincipals, events.BucketTokens, events.BucketAdmins,
+		events.BucketMeta, events.BucketPipelines,
 	}
 }
 
@@ -134,8 +134,8 @@ func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
 // allows no direct get, so no read comes from a follower that lags.
 func bucketStream(bucket string, replicas int) jetstream.StreamConfig {
 	history := int64(1)
-	if bucket == events.BucketPools {
-		history = 16 // for people who ask what a pool was yesterday
+	if bucket == events.BucketPools || bucket == events.BucketPrincipals {
+		history = 16 // for people who ask what a pool was yesterday, or who managed a principal
 	}
 	return jetstream.StreamConfig{
 		Name: "KV_" + bucket, Subjects: []string{"$KV." + bucket + ".>"},

@@ -71,6 +71,9 @@ func Reserver(ctx context.Context, s *app.Shell) (app.Role, error) {
 		return nil, err
 	}
 	s.OnClose(cache.Close)
+	if err := cache.FollowPrincipals(ctx); err != nil {
+		return nil, err
+	}
 	return reserver.New(reserver.Config{
 		Worker: worker.Config{Agents: s.Agents, JetStream: s.JetStream, KeepDecisions: cache.KeepsDecisions, Log: s.Log}, Store: s.Store, Registry: cache, Log: s.Log,
 	})

@@ -35,13 +35,15 @@ func CheckReason(v string) *Error {
 // RoleVerbs are the verbs that a role gives inside the admin's own org. What
 // concerns an installation, org_create, org_set and rebuild, is in no role.
 func RoleVerbs(role string) []string {
-	viewer := []string{AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminLedger, AdminReconcile}
+	viewer := []string{AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList,
+		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile}
 	switch role {
 	case RoleViewer:
 		return viewer
 	case RoleAdmin:
 		return append(viewer, AdminPoolCreate, AdminPoolSet, AdminPoolFreeze, AdminPoolUnfreeze, AdminPoolClose, AdminAgentRegister,
 			AdminAgentRevoke, AdminAgentRotate, AdminAdminAdd, AdminAdminSet, AdminAdminRemove, AdminAdminRotate, AdminPipelineCreate, AdminPipelineRemove,
+			AdminPrincipalCreate, AdminPrincipalSet,
 			AdminSettle, AdminRelease)
 	}
 	return nil

@@ -21,7 +21,8 @@ func TestRoleVerbs(t *testing.T) {
 			t.Errorf("a viewer may %s and an admin may not", verb)
 		}
 		switch verb {
-		case AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminLedger, AdminReconcile:
+		case AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminPrincipalList,
+			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile:
 		default:
 			t.Errorf("a viewer may %s", verb)
 		}

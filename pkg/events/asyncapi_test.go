@@ -196,6 +196,7 @@ func adminVerbs() []string {
 		AdminPoolShow, AdminAgentRegister, AdminAgentList, AdminAgentShow, AdminAgentRevoke, AdminAgentRotate,
 		AdminAdminAdd, AdminAdminList, AdminAdminSet, AdminAdminRemove, AdminAdminRotate,
 		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
+		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
 		AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
 	}
 }

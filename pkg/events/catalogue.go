@@ -37,7 +37,7 @@ func errorCatalogue() []CatalogueEntry {
 			"A structural bound is reached: depth, pool depth, children, agents per tree, a grant above the parent's remaining (budget.caps), 16 attempts on one reservation, or the last active admin of an org (admin), who can neither be removed nor demoted.",
 			"The error's field says which bound."),
 		e(CodeNotFound, ExitNotFound, false,
-			"There is no such reservation, pool or agent, or it is not yours.",
+			"There is no such reservation, pool, agent or principal, or it is not yours.",
 			"Check the id and whose token is used. Keys are remembered 24 hours after resolving, then forgotten."),
 		e(CodeKeyReused, ExitConflict, false,
 			"The idempotency key was used before with other content.",

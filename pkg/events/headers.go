@@ -71,13 +71,14 @@ func ParsePipelineConsumer(name string) (org, pipeline string, ok bool) {
 
 // Key-value buckets.
 const (
-	BucketOrgs      = "tally_orgs"
-	BucketPools     = "tally_pools"
-	BucketAgents    = "tally_agents"
-	BucketTokens    = "tally_tokens"
-	BucketAdmins    = "tally_admins"
-	BucketPipelines = "tally_pipelines"
-	BucketMeta      = "tally_meta"
+	BucketOrgs       = "tally_orgs"
+	BucketPools      = "tally_pools"
+	BucketAgents     = "tally_agents"
+	BucketPrincipals = "tally_principals"
+	BucketTokens     = "tally_tokens"
+	BucketAdmins     = "tally_admins"
+	BucketPipelines  = "tally_pipelines"
+	BucketMeta       = "tally_meta"
 )
 
 // Bounds of HeaderTimeout.

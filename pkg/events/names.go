@@ -26,6 +26,7 @@ const (
 	MaxLimits          = 32
 	MaxSlots           = 32
 	MaxSlotHolders     = 100_000
+	MaxManagers        = 64
 	MaxCursorBytes     = 256
 	MaxDepth           = 8
 

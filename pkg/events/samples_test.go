@@ -225,6 +225,8 @@ func TestFieldOfErrors(t *testing.T) {
 		"extend--nothing":                    "ttl_ms",
 		"reservation--limit-with-key":        "limit",
 		"operator_settle--agent-missing":     "agent",
+		"principal_set--lexical-both":        "remove",
+		"principal_create--manager-word":     "managers",
 		"pool_create--lexical-same-limit":    "limits",
 		"settle--lexical-usage-duplicate":    "usage.a",
 		"reserve--lexical-trailing":          "",

@@ -58,11 +58,18 @@ const (
 	AdminPipelineCreate = "pipeline_create"
 	AdminPipelineList   = "pipeline_list"
 	AdminPipelineRemove = "pipeline_remove"
-	AdminSettle         = "settle"
-	AdminRelease        = "release"
-	AdminLedger         = "ledger"
-	AdminReconcile      = "reconcile"
-	AdminRebuild        = "rebuild"
+
+	AdminPrincipalCreate  = "principal_create"
+	AdminPrincipalSet     = "principal_set"
+	AdminPrincipalList    = "principal_list"
+	AdminPrincipalShow    = "principal_show"
+	AdminPrincipalBalance = "principal_balance"
+
+	AdminSettle    = "settle"
+	AdminRelease   = "release"
+	AdminLedger    = "ledger"
+	AdminReconcile = "reconcile"
+	AdminRebuild   = "rebuild"
 )
 
 // Types of events.

@@ -30,10 +30,10 @@ func (s *system) lawful(org string) {
 	}
 }
 
-// entries are what the ledger has of an org now.
-func (s *system) entries(org string) []entry {
+// entries are what the ledger has of an org now, or what more asks for of it.
+func (s *system) entries(org string, more ...string) []entry {
 	s.Helper()
-	raw, _ := json.Marshal(s.must("ledger", "list", "--org", org)["entries"])
+	raw, _ := json.Marshal(s.must(append([]string{"ledger", "list", "--org", org}, more...)...)["entries"])
 	var lines []struct{ Body string }
 	if err := json.Unmarshal(raw, &lines); err != nil {
 		s.Fatal(err)
