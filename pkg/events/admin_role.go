@@ -35,8 +35,10 @@ func CheckReason(v string) *Error {
 // RoleVerbs are the verbs that a role gives inside the admin's own org. What
 // concerns an installation, org_create, org_set and rebuild, is in no role.
 func RoleVerbs(role string) []string {
-	viewer := []string{AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList,
-		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile}
+	viewer := []string{
+		AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList,
+		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile,
+	}
 	switch role {
 	case RoleViewer:
 		return viewer
