@@ -6,7 +6,7 @@
 -- money; after a refused overrun the known cost is charged instead. A record
 -- that is gone or unreadable is set aside and blocks nobody.
 --
--- KEYS[1] reservation:{p} seg(execution)   KEYS[2] expiring:{p}
+-- KEYS[1] reservation:{p} seg(execution)   KEYS[2] lapsing:{p}
 -- KEYS[3] live:{p} seg(org) seg(holder)    KEYS[4] revoked:{p}
 -- KEYS[5] epoch:{p}                        KEYS[6] outbox:{p}
 -- KEYS[7] quarantine:{p}                   KEYS[8..] limits, then slots
@@ -15,7 +15,7 @@
 --
 -- Outcomes, first that holds: unavailable | corrupt (set aside) | gone
 -- (resolved meanwhile) | keys, record | early | expired, record | lapsed, record
-local record_key, expiring_key, live_key, revoked_key, epoch_key, outbox_key, quarantine_key = unpack(KEYS, 1, 7)
+local record_key, lapsing_key, live_key, revoked_key, epoch_key, outbox_key, quarantine_key = unpack(KEYS, 1, 7)
 local execution, holder, limits, slots, limit_count = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local limit_units = {unpack(ARGV, 6, 5 + limit_count)}
 local limit_keys = {unpack(KEYS, 8, 7 + limit_count)}
@@ -58,11 +58,13 @@ end
 
 -- writes
 if not r then
-  redis.call('ZREM', expiring_key, execution)
+  redis.call('ZREM', lapsing_key, execution)
+  redis.call('ZREM', live_key, execution)
   redis.call('HSET', quarantine_key, execution, kind == 'none' and 'record_missing' or 'record_corrupt')
   return {'corrupt'}
 elseif not due then
-  redis.call('ZREM', expiring_key, execution)
+  redis.call('ZREM', lapsing_key, execution)
+  redis.call('ZREM', live_key, execution)
   return {'gone'}
 end
 local reserved, units = parse_amounts(r.amounts)
@@ -99,4 +101,4 @@ else
   entry.next_deadline = r.till
 end
 return {entry.kind, finish(
-  {record = record_key, expiring = expiring_key, live = live_key, outbox = outbox_key, slots = slot_keys}, r, entry)}
+  {record = record_key, lapsing = lapsing_key, live = live_key, outbox = outbox_key, slots = slot_keys}, r, entry)}

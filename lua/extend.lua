@@ -4,7 +4,7 @@
 -- Guarantee: the deadline never comes earlier and never passes seven days after the reserve; added amounts
 -- go through the checks of reserve. An attempt with amounts is remembered with its answer, denied or not.
 --
--- KEYS[1] reservation:{p} seg(execution)   KEYS[2] expiring:{p}
+-- KEYS[1] reservation:{p} seg(execution)   KEYS[2] live:{p} seg(org) seg(holder)
 -- KEYS[3] revoked:{p}                      KEYS[4] epoch:{p}
 -- KEYS[5] opened:{p}                       KEYS[6] outbox:{p}
 -- KEYS[7..] limits, then slots
@@ -18,7 +18,7 @@
 -- Outcomes, first that holds: unavailable | absent | corrupt | known, record |
 -- keys, record | expired | unit_unknown, unit | invalid | attempts | stale |
 -- denied, record, reason, index of the limit, '', figures | allowed, record, ms to the deadline, figures before
-local record_key, expiring_key, revoked_key, epoch_key, opened_key, outbox_key = unpack(KEYS, 1, 6)
+local record_key, live_key, revoked_key, epoch_key, opened_key, outbox_key = unpack(KEYS, 1, 6)
 local execution, org, caller, operator, key_id, fingerprint = unpack(ARGV, 1, 6)
 local guess = {holder = ARGV[7], limits = ARGV[8], slots = ARGV[9]}
 local ttl_ms, add, not_after, request, limit_count = tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12]), ARGV[13], tonumber(ARGV[14])
@@ -111,7 +111,7 @@ end
 r.deadline = deadline
 local text = format_record(r)
 redis.call('SET', record_key, text)
-redis.call('ZADD', expiring_key, deadline, execution)
+redis.call('ZADD', live_key, deadline, execution)
 for _, slot in ipairs(slot_keys) do
   redis.call('ZADD', slot, 'XX', deadline, execution)
 end

@@ -5,7 +5,7 @@
 -- reserve leaves a tombstone, so that the reserve is denied when it arrives.
 -- After a refused overrun there is a known cost, and release is denied.
 --
--- KEYS[1] reservation:{p} seg(execution)   KEYS[2] expiring:{p}
+-- KEYS[1] reservation:{p} seg(execution)   KEYS[2] lapsing:{p}
 -- KEYS[3] live:{p} seg(org) seg(holder)    KEYS[4] revoked:{p}
 -- KEYS[5] epoch:{p}                        KEYS[6] outbox:{p}
 -- KEYS[7..] limits, then slots
@@ -18,7 +18,7 @@
 -- Outcomes, first that holds: unavailable | absent | corrupt | known, record
 -- (resolved, or this key was seen) | keys, record | tombstone | overrun |
 -- nothing, record (denied or lapsed) | released, record
-local record_key, expiring_key, live_key, revoked_key, epoch_key, outbox_key = unpack(KEYS, 1, 6)
+local record_key, lapsing_key, live_key, revoked_key, epoch_key, outbox_key = unpack(KEYS, 1, 6)
 local execution, org, caller, operator, key_id, fingerprint = unpack(ARGV, 1, 6)
 local guess = {holder = ARGV[7], limits = ARGV[8], slots = ARGV[9]}
 local tombstone, request, limit_count = ARGV[10], ARGV[11], tonumber(ARGV[12])
@@ -80,5 +80,5 @@ end
 r.resolution = table.concat({'release', key_id, fingerprint, r.state, missing and '1' or '0'}, '\t')
 r.state, r.till = 'released', now_ms .. ''
 return {'released', finish(
-  {record = record_key, expiring = expiring_key, live = live_key, outbox = outbox_key, slots = slot_keys}, r,
+  {record = record_key, lapsing = lapsing_key, live = live_key, outbox = outbox_key, slots = slot_keys}, r,
   {kind = 'released', at = now_text, execution = execution, moves = moves, detail = request, keep_ms = 86400000})}

@@ -6,7 +6,7 @@
 -- remembered and written to the ledger. After expiry the cost is always booked.
 -- A limit whose hash is gone is skipped and its move marked; it is never made.
 --
--- KEYS[1] reservation:{p} seg(execution)   KEYS[2] expiring:{p}
+-- KEYS[1] reservation:{p} seg(execution)   KEYS[2] lapsing:{p}
 -- KEYS[3] live:{p} seg(org) seg(holder)    KEYS[4] revoked:{p}
 -- KEYS[5] epoch:{p}                        KEYS[6] outbox:{p}
 -- KEYS[7..] limits, then slots
@@ -20,7 +20,7 @@
 -- Outcomes, first that holds: unavailable | absent | corrupt | known, record
 -- (resolved, or this key was seen) | keys, record | unit_unknown, unit |
 -- attempts | overrun, record | settled, record | late_settled, record
-local record_key, expiring_key, live_key, revoked_key, epoch_key, outbox_key = unpack(KEYS, 1, 6)
+local record_key, lapsing_key, live_key, revoked_key, epoch_key, outbox_key = unpack(KEYS, 1, 6)
 local execution, org, caller, operator, key_id, fingerprint = unpack(ARGV, 1, 6)
 local guess = {holder = ARGV[7], limits = ARGV[8], slots = ARGV[9]}
 local actual, status, dispatched, final, request = unpack(ARGV, 10, 14)
@@ -105,5 +105,5 @@ r.resolution = table.concat({'settle', key_id, fingerprint, before, booked_text,
   unknown and '1' or '0', missing and '1' or '0'}, '\t')
 r.state, r.till = late and 'late_settled' or 'settled', now_ms .. ''
 return {r.state, finish(
-  {record = record_key, expiring = expiring_key, live = live_key, outbox = outbox_key, slots = slot_keys}, r,
+  {record = record_key, lapsing = lapsing_key, live = live_key, outbox = outbox_key, slots = slot_keys}, r,
   {kind = r.state, at = now_text, execution = execution, moves = moves, detail = request, keep_ms = 86400000})}

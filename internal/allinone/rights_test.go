@@ -146,7 +146,7 @@ func (b *bank) reap() {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		due, err := reaper.Due(b.ctx, 10)
+		due, _, err := reaper.Due(b.ctx, 10)
 		b.permitted("due", err)
 		if err != nil || len(due[0]) > 0 {
 			break
@@ -158,9 +158,9 @@ func (b *bank) reap() {
 	batch.Run(b.ctx)
 	b.permitted("record", record.Err)
 	batch = reaper.Batch()
-	expired, corrupt := batch.Expire(0, "expired", record.Record), batch.Expire(0, "no such", redisx.Record{})
+	expired, corrupt := batch.Expire(0, redisx.Overdue{Execution: "expired"}, record.Record), batch.Expire(0, redisx.Overdue{Execution: "no such"}, redisx.Record{})
 	batch.Run(b.ctx)
-	b.permitted("reaper", expired.Err, corrupt.Err, reaper.SetAside(b.ctx, 0, "x", "test"))
+	b.permitted("reaper", expired.Err, corrupt.Err, reaper.SetAside(b.ctx, 0, redisx.Overdue{Execution: "x"}, "test"))
 	if expired.Outcome != "expired" {
 		b.t.Errorf("expire: %s", expired.Outcome)
 	}

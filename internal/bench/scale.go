@@ -227,7 +227,7 @@ func (b *run) reaperBurst(ctx context.Context) (window, error) {
 }
 
 func (b *run) reaperTurn(ctx context.Context) error {
-	lists, err := b.redis.store.Due(ctx, scaleTurn)
+	lists, _, err := b.redis.store.Due(ctx, scaleTurn)
 	if err != nil {
 		return err
 	}
@@ -237,16 +237,16 @@ func (b *run) reaperTurn(ctx context.Context) error {
 	}
 	reading, expiring := b.redis.store.Batch(), b.redis.store.Batch()
 	records := make([]*redisx.PendingRecord, scaleTurn)
-	for i, execution := range lists[partition] {
-		records[i] = reading.RecordIn(partition, execution)
+	for i, o := range lists[partition] {
+		records[i] = reading.RecordIn(partition, o.Execution)
 	}
 	reading.Run(ctx)
 	expired := make([]*redisx.PendingExpire, scaleTurn)
-	for i, execution := range lists[partition] {
+	for i, o := range lists[partition] {
 		if records[i].Err != nil {
 			return records[i].Err
 		}
-		expired[i] = expiring.Expire(partition, execution, records[i].Record)
+		expired[i] = expiring.Expire(partition, o, records[i].Record)
 	}
 	expiring.Run(ctx)
 	for _, p := range expired {

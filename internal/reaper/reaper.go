@@ -124,28 +124,27 @@ func (r *Reaper) sweep(ctx context.Context) {
 // due is one expiry under way.
 type due struct {
 	partition int
-	execution string
+	overdue   redisx.Overdue
 	record    *redisx.PendingRecord
 	expire    *redisx.PendingExpire
 }
 
-// Turn expires what is due, at most TurnMax of each partition, and reports
+// Turn expires what is due, about TurnMax of each partition, and reports
 // whether a partition has more.
 func (r *Reaper) Turn(ctx context.Context) (more bool, err error) {
-	lists, err := r.cfg.Store.Due(ctx, r.cfg.TurnMax)
+	lists, more, err := r.cfg.Store.Due(ctx, r.cfg.TurnMax)
 	if err != nil {
 		return false, err
 	}
 	var turn []due
 	read := r.cfg.Store.Batch()
-	for p, executions := range lists {
-		more = more || int64(len(executions)) == r.cfg.TurnMax
-		for _, execution := range executions {
-			turn = append(turn, due{partition: p, execution: execution, record: read.RecordIn(p, execution)})
+	for p, list := range lists {
+		for _, o := range list {
+			turn = append(turn, due{partition: p, overdue: o, record: read.RecordIn(p, o.Execution)})
 		}
 	}
 	if len(turn) == 0 {
-		return false, nil
+		return more, nil
 	}
 	read.Run(ctx)
 	expire := r.cfg.Store.Batch()
@@ -156,7 +155,7 @@ func (r *Reaper) Turn(ctx context.Context) (more bool, err error) {
 			continue
 		}
 		// The script sets a missing or unreadable record aside.
-		d.expire = expire.Expire(d.partition, d.execution, d.record.Record)
+		d.expire = expire.Expire(d.partition, d.overdue, d.record.Record)
 	}
 	expire.Run(ctx)
 	for _, d := range turn {
@@ -172,19 +171,19 @@ func (r *Reaper) settle(ctx context.Context, d due) error {
 	if err := d.expire.Err; errors.Is(err, budget.ErrUnavailable) {
 		return err
 	} else if err != nil {
-		r.failures[d.execution]++
-		r.cfg.Log.Error().Err(err).Str("execution", d.execution).Msg("a reservation cannot be expired")
-		if r.failures[d.execution] < failuresMax {
+		r.failures[d.overdue.Execution]++
+		r.cfg.Log.Error().Err(err).Str("execution", d.overdue.Execution).Msg("a reservation cannot be expired")
+		if r.failures[d.overdue.Execution] < failuresMax {
 			return nil
 		}
-		delete(r.failures, d.execution)
+		delete(r.failures, d.overdue.Execution)
 		r.metrics.outcomes.WithLabelValues("set_aside").Inc()
-		return r.cfg.Store.SetAside(ctx, d.partition, d.execution, "expire_failed")
+		return r.cfg.Store.SetAside(ctx, d.partition, d.overdue, "expire_failed")
 	}
-	delete(r.failures, d.execution)
+	delete(r.failures, d.overdue.Execution)
 	r.metrics.outcomes.WithLabelValues(d.expire.Outcome).Inc()
 	if d.expire.Outcome == "corrupt" {
-		r.cfg.Log.Error().Str("execution", d.execution).Int("partition", d.partition).
+		r.cfg.Log.Error().Str("execution", d.overdue.Execution).Int("partition", d.partition).
 			Msg("ALARM: an execution record is missing or unreadable and was set aside")
 	}
 	return nil

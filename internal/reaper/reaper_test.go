@@ -208,7 +208,7 @@ func TestFencedPartitionIsLeftAlone(t *testing.T) {
 	w.reserve(t, "a", time.Millisecond)
 	must(t, w.store.Fence(t.Context(), p, "rebuild"))
 	eventually(t, "it is due", func() bool {
-		due, err := w.store.Due(t.Context(), 10)
+		due, _, err := w.store.Due(t.Context(), 10)
 		return err == nil && len(due[p]) == 1
 	})
 	if _, err := w.reaper.Turn(t.Context()); err == nil {

@@ -58,7 +58,7 @@ func (w *world) lapse(t testing.TB, key string) {
 	words[4] = "1"
 	must(t, w.client.Set(t.Context(), name, strings.Join(words, " ")+"\n"+rest, 0).Err())
 	b := w.store.Batch()
-	e := b.Expire(p, execution(key), rec)
+	e := b.Expire(p, redisx.Overdue{Execution: execution(key)}, rec)
 	b.Run(t.Context())
 	must(t, e.Err)
 }

@@ -15,29 +15,29 @@ func redisTable() map[string]redisRight {
 	return map[string]redisRight{
 		Reserver: {
 			"bp reservation expiring live revoked epoch opened outbox concurrency similar outstanding",
-			"get set hmget hget hexists hincrby zadd zcount zrangebyscore zremrangebyscore xadd xlen sadd smembers exists",
+			"get set hmget hget hexists hincrby zadd zcount zrange zrangebyscore zremrangebyscore xadd xlen exists",
 		},
 		Settler: {
-			"bp reservation expiring live revoked epoch outbox concurrency",
-			"get set hmget hexists hincrby zrem srem xadd exists",
+			"bp reservation lapsing live revoked epoch outbox concurrency",
+			"get set hmget hexists hincrby zadd zrem xadd exists",
 		},
 		Scribe: {
 			"outbox scribe revoked epoch quarantine",
 			"get hget hmget hgetall hset hexists exists xread xrange xrevrange xtrim xinfo|stream xlen zrangebyscore",
 		},
 		Reaper: {
-			"bp reservation expiring live revoked epoch outbox concurrency quarantine",
-			"get set type hmget hset hexists hincrby hlen zadd zrem zrange zrangebyscore srem xadd exists",
+			"bp reservation expiring lapsing live revoked epoch outbox concurrency quarantine",
+			"get set type hmget hset hexists hincrby hlen zadd zrem zrange zrangebyscore xadd exists",
 		},
 		Reconciler: {
-			"bp reservation expiring live revoked epoch opened outbox concurrency quarantine outstanding scribe similar " +
+			"bp reservation expiring lapsing live revoked epoch opened outbox concurrency quarantine outstanding scribe similar " +
 				"tree children registration",
 			"get set del unlink type hmget hget hgetall hset hsetnx hdel hexists hlen hincrby zadd zrem zrange zrangebyscore zcard " +
-				"sadd srem smembers hkeys xadd xlen xread xrange xrevrange xinfo|stream xgroup|create xgroup|destroy xsetid xtrim exists scan pexpire persist pttl multi exec",
+				"hkeys xadd xlen xread xrange xrevrange xinfo|stream xgroup|create xgroup|destroy xsetid xtrim exists scan pexpire persist pttl multi exec",
 		},
 		Registrar: {
-			"bp reservation expiring live revoked epoch opened outbox concurrency outstanding tree children registration",
-			"get set hmget hget hset hexists hincrby hgetall zadd zcount zrem zremrangebyscore srem smembers xadd exists",
+			"bp reservation lapsing live revoked epoch opened outbox concurrency outstanding tree children registration",
+			"get set hmget hget hset hexists hincrby hgetall zadd zcount zrem zremrangebyscore zrange xadd exists",
 		},
 	}
 }

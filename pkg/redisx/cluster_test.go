@@ -173,7 +173,7 @@ func TestClusterReads(t *testing.T) {
 			t.Errorf("partition %d: live %v, %v", p, live, err)
 		}
 	}
-	if _, err := f.store.Due(ctx, 10); err != nil {
+	if _, _, err := f.store.Due(ctx, 10); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,8 +10,8 @@ type PendingExpire struct {
 // Expire adds the end of a hold or of its late window: lua/expire.lua. rec is
 // the record as read just before, from which the keys are taken; for one that
 // is gone or unreadable pass a Record without limits.
-func (b *Batch) Expire(partition int, execution string, rec Record) *PendingExpire {
-	c := &expireCall{store: b.store, partition: partition, execution: execution}
+func (b *Batch) Expire(partition int, o Overdue, rec Record) *PendingExpire {
+	c := &expireCall{store: b.store, partition: partition, overdue: o}
 	c.guess = guess{org: rec.Org}
 	c.guess.correct(rec)
 	b.calls = append(b.calls, c)
@@ -22,7 +22,7 @@ type expireCall struct {
 	PendingExpire
 	store     *Store
 	partition int
-	execution string
+	overdue   Overdue
 	guess     guess
 }
 
@@ -30,11 +30,12 @@ func (c *expireCall) failed(err error) { c.Err = err }
 
 func (c *expireCall) command() (*script, []string, []any) {
 	k := &c.store.partitions[c.partition]
-	keys := []string{
-		k.record(c.execution), k.expiring, k.live(c.guess.org, c.guess.holder), k.revoked, k.epoch,
-		k.outbox, k.quarantine,
+	live := k.live(c.guess.org, c.guess.holder)
+	if c.guess.holder == "" && c.overdue.live != "" {
+		live = c.overdue.live // whose record cannot be read
 	}
-	args := []any{c.execution, c.guess.holder, c.guess.limits, c.guess.slots}
+	keys := []string{k.record(c.overdue.Execution), k.lapsing, live, k.revoked, k.epoch, k.outbox, k.quarantine}
+	args := []any{c.overdue.Execution, c.guess.holder, c.guess.limits, c.guess.slots}
 	return c.store.scripts["expire"], c.guess.keys(keys, k), c.guess.units(args)
 }
 

@@ -42,8 +42,8 @@ type extendCall struct {
 
 func (c *extendCall) command() (*script, []string, []any) {
 	a, k := &c.args, c.store.keysOf(c.args.Caller.Org)
-	keys := append(make([]string, 0, 6+len(c.guess.ids)+len(c.guess.slotIDs)), k.record(a.Execution), k.expiring,
-		k.revoked, k.epoch, k.opened, k.outbox)
+	keys := append(make([]string, 0, 6+len(c.guess.ids)+len(c.guess.slotIDs)), k.record(a.Execution),
+		k.live(a.Caller.Org, c.guess.holder), k.revoked, k.epoch, k.opened, k.outbox)
 	add, given := "-", ""
 	if len(a.Add) > 0 {
 		add, given = formatAmounts(a.Add), amountsJSON(a.Add)

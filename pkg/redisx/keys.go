@@ -37,7 +37,7 @@ func fieldOf(org string, l budget.LimitID) string {
 // partition's hash tag, so the keys of a script share a cluster slot.
 type partitionKeys struct {
 	tag                                               string // {p07}
-	expiring, revoked, epoch, opened, outbox          string
+	expiring, lapsing, revoked, epoch, opened, outbox string
 	quarantine, scribe, outstanding                   string
 	limitPrefix, recordPrefix, livePrefix, slotPrefix string
 	treePrefix, childrenPrefix, registrationPrefix    string
@@ -48,6 +48,7 @@ func newPartitionKeys(partition int) partitionKeys {
 	return partitionKeys{
 		tag:          tag,
 		expiring:     "expiring:" + tag,
+		lapsing:      "lapsing:" + tag,
 		revoked:      "revoked:" + tag,
 		epoch:        "epoch:" + tag,
 		opened:       "opened:" + tag,

@@ -22,7 +22,7 @@ type tuple struct {
 // partsOf is how many parts the keys of each family have.
 var partsOf = map[string]int{ //nolint:gochecknoglobals // a constant
 	"bp": 4, "concurrency": 3, "live": 2, "reservation": 1,
-	"expiring": 0, "revoked": 0, "epoch": 0, "opened": 0, "outbox": 0, "quarantine": 0, "scribe": 0, "outstanding": 0,
+	"expiring": 0, "lapsing": 0, "revoked": 0, "epoch": 0, "opened": 0, "outbox": 0, "quarantine": 0, "scribe": 0, "outstanding": 0,
 }
 
 func families() []string {
@@ -52,7 +52,7 @@ func (a tuple) key() string {
 		return k.record(p[0])
 	}
 	return map[string]string{
-		"expiring": k.expiring, "revoked": k.revoked, "epoch": k.epoch, "opened": k.opened, "outbox": k.outbox,
+		"expiring": k.expiring, "lapsing": k.lapsing, "revoked": k.revoked, "epoch": k.epoch, "opened": k.opened, "outbox": k.outbox,
 		"quarantine": k.quarantine, "scribe": k.scribe, "outstanding": k.outstanding,
 	}[a.family]
 }

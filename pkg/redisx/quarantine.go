@@ -16,11 +16,14 @@ func (s *Store) QuarantineEntry(ctx context.Context, partition int, outboxID str
 
 // SetAside takes an execution that cannot be expired out of the deadlines, so
 // that it does not stand in the way of others.
-func (s *Store) SetAside(ctx context.Context, partition int, execution, reason string) error {
+func (s *Store) SetAside(ctx context.Context, partition int, o Overdue, reason string) error {
 	k := &s.partitions[partition]
 	pipe := s.client.Pipeline()
-	pipe.HSet(ctx, k.quarantine, execution, reason)
-	pipe.ZRem(ctx, k.expiring, execution)
+	pipe.HSet(ctx, k.quarantine, o.Execution, reason)
+	pipe.ZRem(ctx, k.lapsing, o.Execution)
+	if o.live != "" {
+		pipe.ZRem(ctx, o.live, o.Execution)
+	}
 	_, err := pipe.Exec(ctx)
 	return redisError(err)
 }

@@ -64,7 +64,7 @@ func absent(epochs int64) error {
 // Live lists the executions an agent holds, in byte order.
 func (s *Store) Live(ctx context.Context, org, agent string) ([]string, error) {
 	k := s.keysOf(org)
-	ids, err := s.client.SMembers(ctx, k.live(org, agent)).Result()
+	ids, err := s.client.ZRange(ctx, k.live(org, agent), 0, -1).Result()
 	if err != nil {
 		return nil, redisError(err)
 	}

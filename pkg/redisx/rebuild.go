@@ -72,7 +72,7 @@ func (s *Store) Wipe(ctx context.Context, partition int) error {
 // wiped are the key families that a rebuild writes anew, or that do not
 // survive one.
 var wiped = [...]string{
-	"bp", "reservation", "expiring", "live", "opened", "concurrency", "similar", "epoch", "outstanding", "quarantine",
+	"bp", "reservation", "expiring", "lapsing", "live", "opened", "concurrency", "similar", "epoch", "outstanding", "quarantine",
 	"tree", "children", "registration",
 }
 
@@ -155,8 +155,9 @@ func restoreRecord(ctx context.Context, pipe redis.Pipeliner, k *partitionKeys, 
 	switch r.State {
 	case budget.StateHeld:
 		deadline := float64(r.ExpiresAt.UnixMilli())
-		pipe.ZAdd(ctx, k.expiring, redis.Z{Score: deadline, Member: execution})
-		pipe.SAdd(ctx, k.live(r.Org, r.Agent), execution)
+		live := k.live(r.Org, r.Agent)
+		pipe.ZAdd(ctx, live, redis.Z{Score: deadline, Member: execution})
+		pipe.ZAddLT(ctx, k.expiring, redis.Z{Score: deadline, Member: live})
 		for _, slot := range r.Slots {
 			pipe.ZAdd(ctx, k.slot(r.Org, slot.Pool, slot.Pattern), redis.Z{Score: deadline, Member: execution})
 		}
@@ -164,7 +165,7 @@ func restoreRecord(ctx context.Context, pipe redis.Pipeliner, k *partitionKeys, 
 		kept = r.ExpiresAt.Add(budget.UnsettledKept).Sub(now)
 		if r.Withheld() {
 			kept = max(kept, r.Till.Add(time.Hour).Sub(now)) // never gone before it lapses
-			pipe.ZAdd(ctx, k.expiring, redis.Z{Score: float64(r.Till.UnixMilli()), Member: execution})
+			pipe.ZAdd(ctx, k.lapsing, redis.Z{Score: float64(r.Till.UnixMilli()), Member: execution})
 		}
 	case budget.StateLapsed:
 		kept = r.Till.Add(budget.UnsettledKept).Sub(now)

@@ -298,12 +298,12 @@ func TestExpire(t *testing.T) {
 			b.client.Set(b.Context(), b.store.keysOf(b.org).record(h.Execution), "1 junk", 0)
 			b.advance(time.Minute)
 			return b.expire(h.Execution)
-		}, "corrupt", "live 1; opened p; p cap 100 held 10 spent 0 withheld 0; quarantine record_corrupt; record junk; entries policy_changed reserved"},
+		}, "corrupt", "opened p; p cap 100 held 10 spent 0 withheld 0; quarantine record_corrupt; record junk; entries policy_changed reserved"},
 		{"missing record", func(b *bench) string {
 			h := b.hold(10, b.pool("p", PolicyLimit{Cap: 100}))
 			b.client.Del(b.Context(), b.store.keysOf(b.org).record(h.Execution))
 			b.advance(time.Minute)
 			return b.expire(h.Execution)
-		}, "corrupt", "live 1; opened p; p cap 100 held 10 spent 0 withheld 0; quarantine record_missing; entries policy_changed reserved"},
+		}, "corrupt", "opened p; p cap 100 held 10 spent 0 withheld 0; quarantine record_missing; entries policy_changed reserved"},
 	})
 }

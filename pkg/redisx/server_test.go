@@ -163,7 +163,7 @@ func (b *bench) expire(execution string) string {
 	rec := read.RecordIn(partition, execution)
 	read.Run(b.Context())
 	batch := b.store.Batch()
-	p := batch.Expire(partition, execution, rec.Record)
+	p := batch.Expire(partition, Overdue{execution, b.store.keysOf(b.org).live(b.org, b.agent.ID)}, rec.Record)
 	batch.Run(b.Context())
 	if p.Err != nil {
 		b.Fatalf("expire: %v", p.Err)

@@ -61,7 +61,7 @@ func actor(caller, by string) string {
 
 func (c *settleCall) command() (*script, []string, []any) {
 	a, k := &c.args, c.store.keysOf(c.args.Caller.Org)
-	keys := append(make([]string, 0, 6+len(c.guess.ids)+len(c.guess.slotIDs)), k.record(a.Execution), k.expiring,
+	keys := append(make([]string, 0, 6+len(c.guess.ids)+len(c.guess.slotIDs)), k.record(a.Execution), k.lapsing,
 		k.live(a.Caller.Org, c.guess.holder), k.revoked, k.epoch, k.outbox)
 	actual, dispatched := "-", ""
 	if a.Actual != nil {

@@ -29,7 +29,14 @@ func (b *bench) state() string {
 		} else if !errors.Is(err, redis.Nil) {
 			parts = append(parts, "record "+err.Error())
 		}
-		if score, err := b.client.ZScore(ctx, k.expiring, id).Result(); err == nil {
+		live := k.live(b.org, b.agent.ID)
+		if score, err := b.client.ZScore(ctx, live, id).Result(); err == nil {
+			parts = append(parts, fmt.Sprintf("expiring %+d", int64(score)-b.nowMS))
+			if first, err := b.client.ZScore(ctx, k.expiring, live).Result(); err != nil || first > score {
+				parts = append(parts, fmt.Sprintf("nobody will expire it: %v %v", first, err))
+			}
+		}
+		if score, err := b.client.ZScore(ctx, k.lapsing, id).Result(); err == nil {
 			parts = append(parts, fmt.Sprintf("expiring %+d", int64(score)-b.nowMS))
 		}
 		if why, err := b.client.HGet(ctx, k.quarantine, id).Result(); err == nil {
@@ -103,7 +110,7 @@ func (b *bench) describe(key string) string {
 		pool := strings.Split(strings.TrimPrefix(key, k.limitPrefix+seg(b.org)), ":")[1]
 		return fmt.Sprintf("%s cap %s held %s spent %s withheld %s", pool[:1], h["cap"], h["held"], h["spent"], h["withheld"])
 	case strings.HasPrefix(key, k.livePrefix):
-		return fmt.Sprintf("live %d", b.client.SCard(ctx, key).Val())
+		return fmt.Sprintf("live %d", b.client.ZCard(ctx, key).Val())
 	case strings.HasPrefix(key, k.treePrefix):
 		return fmt.Sprintf("tree %d", b.client.ZCard(ctx, key).Val())
 	case strings.HasPrefix(key, k.childrenPrefix):

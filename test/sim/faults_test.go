@@ -39,7 +39,7 @@ func (w *world) reap(rt *rapid.T) {
 		rec := read.RecordIn(w.part, execution)
 		read.Run(w.ctx)
 		b := w.store.Batch()
-		p := b.Expire(w.part, execution, rec.Record)
+		p := b.Expire(w.part, redisx.Overdue{Execution: execution}, rec.Record)
 		b.Run(w.ctx)
 		want := "nothing"
 		entries := w.model.Expire(w.nowMS, execution)

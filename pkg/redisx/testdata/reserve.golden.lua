@@ -160,7 +160,7 @@ for _, slot_key in ipairs(slot_keys or {}) do
 end
 local record = '1 held ' .. now_text .. ' ' .. deadline .. ' 0\n' .. body .. '\n'
 call('SET', record_key, record)
-call('ZADD', expiring_key, deadline, execution)
-call('SADD', live_key, execution)
+call('ZADD', live_key, deadline, execution)
+call('ZADD', expiring_key, 'LT', deadline, live_key)
 call('XADD', outbox_key, '*', 'e', '1 reserved ' .. now_text .. ' ' .. execution .. '\n' .. moves .. '\n\n' .. record)
 return reply

@@ -6,7 +6,7 @@
 -- remembered and written to the ledger. After expiry the cost is always booked.
 -- A limit whose hash is gone is skipped and its move marked; it is never made.
 --
--- KEYS[1] reservation:{p} seg(execution)   KEYS[2] expiring:{p}
+-- KEYS[1] reservation:{p} seg(execution)   KEYS[2] lapsing:{p}
 -- KEYS[3] live:{p} seg(org) seg(holder)    KEYS[4] revoked:{p}
 -- KEYS[5] epoch:{p}                        KEYS[6] outbox:{p}
 -- KEYS[7..] limits, then slots
@@ -20,7 +20,7 @@
 -- Outcomes, first that holds: unavailable | absent | corrupt | known, record
 -- (resolved, or this key was seen) | keys, record | unit_unknown, unit |
 -- attempts | overrun, record | settled, record | late_settled, record
-local record_key, expiring_key, live_key, revoked_key, epoch_key, outbox_key = unpack(KEYS, 1, 6)
+local record_key, lapsing_key, live_key, revoked_key, epoch_key, outbox_key = unpack(KEYS, 1, 6)
 local execution, org, caller, operator, key_id, fingerprint = unpack(ARGV, 1, 6)
 local guess = {holder = ARGV[7], limits = ARGV[8], slots = ARGV[9]}
 local actual, status, dispatched, final, request = unpack(ARGV, 10, 14)
@@ -195,17 +195,18 @@ local function move(limit_key, missing, letter, field, sign, digits)
   end
   return letter .. sign .. digits
 end
--- finish: writes a record that is resolved, ends its deadline, its place among
--- the live and its slots, and appends the entry, all of one transition.
+-- finish: writes a record that is resolved, ends its place among the live and
+-- its slots, begins or ends its late window, and appends the entry, all of one
+-- transition.
 local function finish(keys, r, entry)
   local text = format_record(r)
   redis.call('SET', keys.record, text, 'PX', entry.keep_ms)
   if entry.next_deadline then
-    redis.call('ZADD', keys.expiring, entry.next_deadline, entry.execution)
+    redis.call('ZADD', keys.lapsing, entry.next_deadline, entry.execution)
   else
-    redis.call('ZREM', keys.expiring, entry.execution)
+    redis.call('ZREM', keys.lapsing, entry.execution)
   end
-  redis.call('SREM', keys.live, entry.execution)
+  redis.call('ZREM', keys.live, entry.execution)
   for _, slot in ipairs(keys.slots) do
     redis.call('ZREM', slot, entry.execution)
   end
@@ -276,5 +277,5 @@ r.resolution = table.concat({'settle', key_id, fingerprint, before, booked_text,
   unknown and '1' or '0', missing and '1' or '0'}, '\t')
 r.state, r.till = late and 'late_settled' or 'settled', now_ms .. ''
 return {r.state, finish(
-  {record = record_key, expiring = expiring_key, live = live_key, outbox = outbox_key, slots = slot_keys}, r,
+  {record = record_key, lapsing = lapsing_key, live = live_key, outbox = outbox_key, slots = slot_keys}, r,
   {kind = r.state, at = now_text, execution = execution, moves = moves, detail = request, keep_ms = 86400000})}

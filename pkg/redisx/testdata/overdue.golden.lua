@@ -1,0 +1,36 @@
+#!lua
+-- overdue: the executions of one holder whose deadline has passed. Where none
+-- has, the holder is put back to its next deadline, or leaves the index.
+--
+-- Guarantee: expiring:{p} never says later than the earliest deadline of a
+-- holder; it may say earlier, because settle, release and extend leave it.
+--
+-- KEYS[1] expiring:{p}   KEYS[2] live:{p} seg(org) seg(holder)
+-- ARGV[1] how many at most
+--
+-- Outcomes: due, executions, oldest first | none
+local expiring_key, live_key, most = KEYS[1], KEYS[2], ARGV[1]
+
+-- now: Redis's clock, read once per script. Returns milliseconds as a number,
+-- and seconds and microseconds as Redis's own digits, joined by a space. A
+-- time in milliseconds has 13 digits, which ".." still prints exactly.
+local function now()
+  local t = redis.call('TIME')
+  local ms = t[1] * 1000 + t[2] / 1000
+  return ms - ms % 1, t[1] .. ' ' .. t[2]
+end
+
+local now_ms = now()
+local due = redis.call('ZRANGEBYSCORE', live_key, '-inf', now_ms, 'LIMIT', 0, most)
+if #due > 0 then
+  return {'due', unpack(due)}
+end
+local next_one = redis.call('ZRANGE', live_key, 0, 0, 'WITHSCORES')
+
+-- writes
+if next_one[1] then
+  redis.call('ZADD', expiring_key, next_one[2], live_key)
+else
+  redis.call('ZREM', expiring_key, live_key)
+end
+return {'none'}
