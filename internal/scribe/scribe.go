@@ -147,7 +147,7 @@ func (s *Scribe) Run(ctx context.Context) error {
 type carrier struct {
 	*Scribe
 	out    *ledger.Appender
-	after  []string // per partition, what has been read
+	in     ahead
 	marks  marks
 	stored []uint64 // per partition, the stream sequence of the last trim
 	anchor anchor
@@ -159,11 +159,13 @@ type carrier struct {
 func (s *Scribe) session(ctx context.Context) error {
 	c := &carrier{
 		Scribe: s, dirty: map[int]bool{}, anchor: anchor{path: s.cfg.AnchorPath},
+		in:     ahead{store: s.cfg.Store},
 		stored: make([]uint64, s.cfg.Store.Partitions()), marks: make(marks, s.cfg.Store.Partitions()),
 		trimTick: time.NewTicker(trimEvery), beatTick: time.NewTicker(beatEvery),
 	}
 	defer c.trimTick.Stop()
 	defer c.beatTick.Stop()
+	defer c.in.stop()
 	if err := c.resume(ctx); err != nil {
 		return err
 	}
@@ -194,7 +196,7 @@ func (c *carrier) resume(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c.after = c.positions()
+	c.in.restart(c.positions())
 	return nil
 }
 
@@ -237,7 +239,7 @@ func (c *carrier) carryOn(ctx context.Context) error {
 		if len(c.dirty) > 0 {
 			block = 0
 		}
-		page, err := c.cfg.Store.OutboxWait(ctx, c.after, readMax, block)
+		page, err := c.in.page(ctx, block)
 		if err != nil {
 			return err
 		}
@@ -276,7 +278,7 @@ func (c *carrier) append(ctx context.Context, entries []budget.Entry) (foreign b
 			c.metrics.conflicts.Inc()
 			c.cfg.Log.Info().Err(err).Msg("looking at the ledger's tail")
 			foreign, err = c.out.Resync(ctx)
-			c.after = c.positions()
+			c.in.restart(c.positions())
 			return foreign, err
 		}
 		if err != nil {
@@ -285,20 +287,12 @@ func (c *carrier) append(ctx context.Context, entries []budget.Entry) (foreign b
 		c.metrics.batches.Inc()
 		c.metrics.entries.Add(float64(n))
 		for _, e := range entries[:n] {
-			c.after[e.Partition] = later(c.after[e.Partition], e.OutboxID)
 			c.marks.add(e.Partition, e.OutboxID)
 			c.dirty[e.Partition] = true
 		}
 		entries = entries[n:]
 	}
 	return false, nil
-}
-
-func later(a, b string) string {
-	if ledger.CompareIDs(a, b) < 0 {
-		return b
-	}
-	return a
 }
 
 // standBy leaves the ledger to another scribe for as long as that one writes.
@@ -312,7 +306,7 @@ func (c *carrier) standBy(ctx context.Context) error {
 			return err
 		}
 		if !foreign {
-			c.after = c.positions()
+			c.in.restart(c.positions())
 			return nil
 		}
 	}
@@ -327,7 +321,6 @@ func (c *carrier) setAside(ctx context.Context, corrupt []redisx.CorruptEntry) e
 		if err := c.cfg.Store.QuarantineEntry(ctx, e.Partition, e.OutboxID); err != nil {
 			return err
 		}
-		c.after[e.Partition] = later(c.after[e.Partition], e.OutboxID)
 	}
 	return nil
 }
