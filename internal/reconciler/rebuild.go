@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"tallystick/internal/ledger"
@@ -16,6 +17,12 @@ import (
 // fenceReason is what a partition under rebuild is fenced with.
 const fenceReason = "rebuild"
 
+// lostReason is what lua/trim.lua fences with.
+const lostReason = "lost"
+
+// errTakenOver: another process has fenced the partition meanwhile.
+var errTakenOver = errors.New("another process has taken the rebuild over")
+
 // drainEvery is how often a rebuild looks whether the scribe is done.
 const drainEvery = 50 * time.Millisecond
 
@@ -26,11 +33,12 @@ var errNotDrained = errors.New("the scribe has not carried what the outboxes hol
 // writing a partition's epoch to KV and to Redis.
 const secondLook = time.Second
 
-// heal looks for partitions that were emptied. With an empty ledger nothing
-// can be lost, and they are rebuilt at once; else an operator decides.
+// heal rebuilds, by itself, partitions that were emptied, that the scribe
+// fenced because they know less than the ledger, or whose rebuild broke off.
+// Another reason's fence is an operator's and stays.
 func (r *Reconciler) heal(ctx context.Context) error {
-	emptied, err := r.emptied(ctx)
-	if err != nil || len(emptied) == 0 {
+	broken, err := r.broken(ctx)
+	if err != nil || len(broken) == 0 {
 		return err
 	}
 	later := time.NewTimer(secondLook)
@@ -40,48 +48,66 @@ func (r *Reconciler) heal(ctx context.Context) error {
 		return ctx.Err()
 	case <-later.C:
 	}
-	if emptied, err = r.emptied(ctx); err != nil || len(emptied) == 0 {
+	return r.leased(ctx, func(ctx context.Context, token string) error {
+		// Whoever had the lease before may have done it all.
+		if broken, err = r.broken(ctx); err != nil || len(broken) == 0 {
+			return err
+		}
+		r.cfg.Log.Error().Ints("partitions", broken).Msg("ALARM: Redis lost writes; it is rebuilt from the ledger")
+		_, err = r.rebuild(ctx, token, broken)
 		return err
-	}
-	tail, _, err := r.cfg.Ledger.Tail(ctx)
-	if err != nil {
-		return err
-	}
-	if tail.StreamSeq > 0 {
-		r.cfg.Log.Error().Ints("partitions", emptied).Msg("ALARM: Redis was emptied; run `tallystick rebuild`")
-		return nil
-	}
-	_, err = r.Rebuild(ctx, emptied)
-	return err
+	})
 }
 
-// emptied lists the partitions whose epoch KV knows and Redis does not.
-func (r *Reconciler) emptied(ctx context.Context) ([]int, error) {
-	var emptied []int
+// broken lists the partitions that heal rebuilds.
+func (r *Reconciler) broken(ctx context.Context) ([]int, error) {
+	var broken []int
 	for p := range r.cfg.Store.Partitions() {
-		known, err := r.cfg.Epochs.Epoch(ctx, p)
+		reason, err := r.cfg.Store.Fenced(ctx, p)
 		if err != nil {
 			return nil, err
+		}
+		if reason != "" {
+			if reason == lostReason || strings.HasPrefix(reason, fenceReason) {
+				broken = append(broken, p)
+			}
+			continue
 		}
 		has, err := r.cfg.Store.Epoch(ctx, p)
 		if err != nil {
 			return nil, err
 		}
-		if known != "" && has == "" {
-			emptied = append(emptied, p)
+		if has != "" {
+			continue
+		}
+		known, err := r.cfg.Epochs.Epoch(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if known != "" {
+			broken = append(broken, p)
 		}
 	}
-	return emptied, nil
+	return broken, nil
 }
 
 // Rebuild writes partitions anew from the ledger: fence, drain, fold, write,
 // prove, unfence. A partition where it fails stays fenced, and the next
-// attempt begins from the start.
-func (r *Reconciler) Rebuild(ctx context.Context, partitions []int) (events.RebuildAnswer, error) {
+// attempt begins from the start. One process rebuilds at a time.
+func (r *Reconciler) Rebuild(ctx context.Context, partitions []int) (answer events.RebuildAnswer, err error) {
+	err = r.leased(ctx, func(ctx context.Context, token string) error {
+		answer, err = r.rebuild(ctx, token, partitions)
+		return err
+	})
+	return answer, err
+}
+
+func (r *Reconciler) rebuild(ctx context.Context, token string, partitions []int) (events.RebuildAnswer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	fence := fenceReason + " " + token
 	for _, p := range partitions {
-		if err := r.cfg.Store.Fence(ctx, p, fenceReason); err != nil {
+		if err := r.cfg.Store.Fence(ctx, p, fence); err != nil {
 			return events.RebuildAnswer{}, err
 		}
 	}
@@ -98,7 +124,7 @@ func (r *Reconciler) Rebuild(ctx context.Context, partitions []int) (events.Rebu
 	}
 	slices.Sort(answer.Orgs)
 	for _, p := range partitions {
-		if err := r.restore(ctx, p, found); err != nil {
+		if err := r.restore(ctx, p, fence, found); err != nil {
 			return events.RebuildAnswer{}, fmt.Errorf("rebuild of partition %d: %w", p, err)
 		}
 		r.metrics.rebuilt.Inc()
@@ -225,8 +251,11 @@ func (f *found) remember(e *budget.Entry, now time.Time) {
 }
 
 // restore writes one partition, proves that it equals the ledger, and opens it.
-func (r *Reconciler) restore(ctx context.Context, p int, f *found) error {
+func (r *Reconciler) restore(ctx context.Context, p int, fence string, f *found) error {
 	store := r.cfg.Store
+	if err := r.holds(ctx, p, fence); err != nil {
+		return err
+	}
 	if err := store.Wipe(ctx, p); err != nil {
 		return err
 	}
@@ -263,6 +292,9 @@ func (r *Reconciler) restore(ctx context.Context, p int, f *found) error {
 			return fmt.Errorf("counters differ from the ledger after the rebuild: %+v", d[0])
 		}
 	}
+	if err := r.holds(ctx, p, fence); err != nil {
+		return err
+	}
 	epoch, err := r.cfg.Epochs.CreateEpoch(ctx, p)
 	if err != nil {
 		return err
@@ -271,6 +303,15 @@ func (r *Reconciler) restore(ctx context.Context, p int, f *found) error {
 		return err
 	}
 	return store.Unfence(ctx, p)
+}
+
+// holds checks that the fence is still this rebuild's own.
+func (r *Reconciler) holds(ctx context.Context, p int, fence string) error {
+	reason, err := r.cfg.Store.Fenced(ctx, p)
+	if err == nil && reason != fence {
+		err = errTakenOver
+	}
+	return err
 }
 
 // limitsOf is what a partition's limits are by the ledger. A limit that never

@@ -40,6 +40,10 @@ type Epochs interface {
 	Epoch(ctx context.Context, partition int) (string, error)
 	// CreateEpoch makes one, or gives the one that is there.
 	CreateEpoch(ctx context.Context, partition int) (string, error)
+	// TakeLease takes or keeps a lease; false where another holder has it.
+	TakeLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)
+	// EndLease gives it back.
+	EndLease(ctx context.Context, name, holder string) error
 }
 
 // Config of a Reconciler.

@@ -29,6 +29,28 @@ const org = "acme"
 type epochs struct {
 	mu sync.Mutex
 	of map[int]string
+
+	holder string
+	until  time.Time
+}
+
+func (e *epochs) TakeLease(_ context.Context, _, holder string, now, until time.Time) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.holder != "" && e.holder != holder && now.Before(e.until) {
+		return false, nil
+	}
+	e.holder, e.until = holder, until
+	return true, nil
+}
+
+func (e *epochs) EndLease(_ context.Context, _, holder string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.holder == holder {
+		e.holder = ""
+	}
+	return nil
 }
 
 func (e *epochs) Epoch(_ context.Context, p int) (string, error) {
