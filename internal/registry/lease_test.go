@@ -7,7 +7,7 @@ import (
 
 func TestLease(t *testing.T) {
 	t.Parallel()
-	d := newDirectory(t)
+	d := newWorld(t).dir
 	now := time.Unix(1_800_000_000, 0)
 	for _, step := range []struct {
 		what, holder string
