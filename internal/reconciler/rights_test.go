@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/ledger"
 	"tallystick/internal/reaper"
 	"tallystick/internal/reconciler"
+	"tallystick/internal/registry"
 	"tallystick/internal/scribe"
 	"tallystick/internal/testkit"
 	"tallystick/internal/topology"
@@ -161,6 +162,7 @@ func TestRightsSuffice(t *testing.T) {
 	if v, err := w.ledger.Verify(t.Context(), org); err != nil || v.Verdict != ledger.VerdictOK {
 		t.Errorf("verify: %+v, %v", v, err)
 	}
+	objectStores(t, in.js(t, topology.Reconciler))
 	eventually(t, "all are well", func() bool { return s.Ready() == nil && r.Ready() == nil && w.rec.Ready() == nil })
 	if o := w.report(t); len(o.Drift) > 0 {
 		t.Errorf("%+v", o.Drift)
@@ -170,4 +172,24 @@ func TestRightsSuffice(t *testing.T) {
 		t.Error(what)
 	default:
 	}
+}
+
+// objectStores puts, reads and lists in each, and forgets where that is allowed.
+func objectStores(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	for _, store := range topology.ObjectStores() {
+		o, err := registry.OpenObjects(t.Context(), js, store)
+		must(t, err)
+		_, _, err = o.Put(t.Context(), "acme/a", nil, []byte("content"))
+		must(t, err)
+		if _, content, err := o.Get(t.Context(), "acme/a"); err != nil || string(content) != "content" {
+			t.Errorf("object store %s: %q, %v", store, content, err)
+		}
+		if all, err := o.List(t.Context(), ""); err != nil || len(all) != 1 {
+			t.Errorf("object store %s lists %v, %v", store, all, err)
+		}
+	}
+	folds, err := registry.OpenObjects(t.Context(), js, events.StoreFolds)
+	must(t, err)
+	must(t, folds.Remove(t.Context(), "acme/a"))
 }

@@ -53,6 +53,9 @@ func EverySubject() (publish, subscribe []string) {
 			publish = append(publish, strings.ReplaceAll(request, "STREAM_NAME", s.Name))
 		}
 	}
+	for _, store := range ObjectStores() {
+		publish = append(publish, "$O."+store+".M.x", dropObjects(store)[0], "$JS.API.STREAM.DELETE."+objectStreamName(store))
+	}
 	publish, subscribe = append(publish, hostile...), append(subscribe, eavesdrops...)
 	slices.Sort(publish)
 	slices.Sort(subscribe)

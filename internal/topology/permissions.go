@@ -135,6 +135,10 @@ func brokerRights(worker string) Rights {
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
 		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta, events.BucketAdmins), writeBucket(events.BucketMeta), []string{events.AllEvents})
+		for _, store := range ObjectStores() {
+			add(keepObjects(store))
+		}
+		add(dropObjects(events.StoreFolds))
 		r.DenyPublish = notOthers(events.StreamLedger, events.ConsumerExpiries)
 	case Registrar:
 		add(readBuckets(Buckets()...), readLedger(), []string{events.AllEvents}, ownConsumers(events.StreamDecisions))

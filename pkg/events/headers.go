@@ -81,6 +81,13 @@ const (
 	BucketMeta       = "tally_meta"
 )
 
+// Object stores.
+const (
+	StoreEvidence = "tally_evidence" // what corrections rest on
+	StoreReports  = "tally_reports"
+	StoreFolds    = "tally_folds" // the reconciler's own, to start from
+)
+
 // Bounds of HeaderTimeout.
 const (
 	TimeoutDefaultMS int64 = 30_000
