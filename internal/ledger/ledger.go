@@ -52,12 +52,21 @@ type Ledger struct {
 
 // Open binds to the stream. It does not create it.
 func Open(ctx context.Context, js jetstream.JetStream) (*Ledger, error) {
-	stream, err := js.Stream(ctx, events.StreamLedger)
+	return open(ctx, js, events.StreamLedger)
+}
+
+// OpenMirror binds to the copy in account AUDIT, which can only be read.
+func OpenMirror(ctx context.Context, js jetstream.JetStream) (*Ledger, error) {
+	return open(ctx, js, events.StreamMirror)
+}
+
+func open(ctx context.Context, js jetstream.JetStream, name string) (*Ledger, error) {
+	stream, err := js.Stream(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", events.StreamLedger, err)
+		return nil, fmt.Errorf("stream %s: %w", name, err)
 	}
 	if stream.CachedInfo().Config.AllowDirect {
-		return nil, fmt.Errorf("stream %s allows direct gets: followers could answer with an old tail", events.StreamLedger)
+		return nil, fmt.Errorf("stream %s allows direct gets: followers could answer with an old tail", name)
 	}
 	return &Ledger{js: js, stream: stream}, nil
 }

@@ -45,7 +45,13 @@ func (r *Reconciler) serveLedger(ctx context.Context, req worker.AdminRequest) (
 	if q.After != nil {
 		after = uint64(*q.After)
 	}
-	tail, found, err := r.cfg.Ledger.OrgTail(ctx, q.Org)
+	from := r.cfg.Ledger
+	if q.Mirror != nil && *q.Mirror {
+		if from = r.cfg.Mirror; from == nil {
+			return nil, events.InvalidArgument("mirror", "this installation has no mirror of the ledger", "")
+		}
+	}
+	tail, found, err := from.OrgTail(ctx, q.Org)
 	if err != nil {
 		return nil, answerable(err)
 	}
@@ -53,7 +59,7 @@ func (r *Reconciler) serveLedger(ctx context.Context, req worker.AdminRequest) (
 	if answer.End {
 		return answer.Append(nil), nil
 	}
-	reader := r.cfg.Ledger.Reader(q.Org, after)
+	reader := from.Reader(q.Org, after)
 	defer reader.Close(context.WithoutCancel(ctx))
 	page, err := reader.Next(ctx, limit, 0)
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 const (
 	outstandingEveryDefault = time.Second
 	compareEveryDefault     = 30 * time.Second
+	mirrorEveryDefault      = 10 * time.Second
 	drainTimeoutDefault     = time.Minute
 )
 
@@ -48,10 +49,12 @@ type Config struct {
 	Ledger *ledger.Ledger
 	Events *ledger.Events
 	Epochs Epochs
+	Mirror *ledger.Ledger // the copy in account AUDIT; nil: none is checked
 	Log    zerolog.Logger
 
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
+	MirrorEvery      time.Duration // how often it looks at the mirror; 0: 10 s
 	DrainTimeout     time.Duration // how long a rebuild waits for the scribe; 0: 1 min
 }
 
@@ -81,6 +84,8 @@ type Reconciler struct {
 	fold   *fold
 	reader *ledger.Reader
 	names  ledger.Names
+
+	mirror mirrored // of the goroutine that runs
 }
 
 var errStarting = errors.New("reconciler: the ledger is not folded yet")
@@ -99,6 +104,9 @@ func New(cfg Config) (*Reconciler, error) {
 	}
 	if cfg.CompareEvery <= 0 {
 		cfg.CompareEvery = compareEveryDefault
+	}
+	if cfg.MirrorEvery <= 0 {
+		cfg.MirrorEvery = mirrorEveryDefault
 	}
 	if cfg.DrainTimeout <= 0 {
 		cfg.DrainTimeout = drainTimeoutDefault
@@ -133,6 +141,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer follow.Stop()
 	compare := time.NewTicker(r.cfg.CompareEvery)
 	defer compare.Stop()
+	mirror := time.NewTicker(r.cfg.MirrorEvery)
+	defer mirror.Stop()
 	r.turn(ctx, r.start)
 	for {
 		select {
@@ -142,6 +152,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.turn(ctx, r.follow)
 		case <-compare.C:
 			r.turn(ctx, r.patrol)
+		case <-mirror.C:
+			r.turn(ctx, r.checkMirror)
 		}
 	}
 }

@@ -56,6 +56,7 @@ func install(t *testing.T) *installation {
 	}
 	in := &installation{set: set, url: s.ClientURL(), redis: testkit.OwnRedis(t), denied: make(chan string, 100)}
 	must(t, topology.Ensure(t.Context(), in.js(t, topology.Setup), 1))
+	must(t, topology.EnsureAudit(t.Context(), in.auditJS(t, topology.Setup), 1))
 	admin := in.redis.Client(t)
 	for _, line := range topology.RedisACL(set) {
 		if words := strings.Fields(line); words[1] != "default" {
@@ -71,7 +72,24 @@ func install(t *testing.T) *installation {
 
 func (in *installation) js(t *testing.T, worker string) jetstream.JetStream {
 	t.Helper()
-	u := in.set[worker].NATS.Broker
+	return in.jsAs(t, worker, in.set[worker].NATS.Broker)
+}
+
+func (in *installation) auditJS(t *testing.T, worker string) jetstream.JetStream {
+	t.Helper()
+	return in.jsAs(t, worker, in.set[worker].NATS.Audit)
+}
+
+// mirror is the ledger's copy, as the reconciler sees it.
+func (in *installation) mirror(t *testing.T) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.OpenMirror(t.Context(), in.auditJS(t, topology.Reconciler))
+	must(t, err)
+	return l
+}
+
+func (in *installation) jsAs(t *testing.T, worker string, u topology.User) jetstream.JetStream {
+	t.Helper()
 	nc, err := nats.Connect(in.url, nats.UserInfo(u.User, u.Password), nats.CustomInboxPrefix("_INBOX."+worker),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
@@ -126,7 +144,7 @@ func TestRightsSuffice(t *testing.T) {
 	w.ledger, published = in.ledger(t, topology.Reconciler)
 	w.rec, err = reconciler.New(reconciler.Config{
 		Store: in.store(t, topology.Reconciler), Ledger: w.ledger, Events: published, Epochs: w.epochs, Log: zerolog.Nop(),
-		OutstandingEvery: 20 * time.Millisecond, CompareEvery: 50 * time.Millisecond,
+		Mirror: in.mirror(t), OutstandingEvery: 20 * time.Millisecond, CompareEvery: 50 * time.Millisecond, MirrorEvery: 50 * time.Millisecond,
 	})
 	must(t, err)
 	w.store = in.store(t, topology.Registrar)
