@@ -19,6 +19,9 @@ const (
 	KeysFile = "checkpoint.pub" // every verifier key there ever was, one a line
 )
 
+// KeyIn is where the signing key of a data directory is.
+func KeyIn(dataDir string) string { return filepath.Join(dataDir, "keys", KeyFile) }
+
 // PublicPath is where the verifier keys of a signing key are: beside it.
 func PublicPath(keyPath string) string { return strings.TrimSuffix(keyPath, ".key") + ".pub" }
 
