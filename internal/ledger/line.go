@@ -52,51 +52,33 @@ func (p *lineParser) number(before string) uint64 {
 	return n
 }
 
-// text takes a string up to its closing quote.
+// text takes a string up to its closing quote. Export writes nothing else
+// escaped in a body that is JSON itself.
 func (p *lineParser) text(before string) []byte {
 	p.literal(before)
-	if !p.ok {
-		return nil
-	}
-	var out []byte
-	for p.shared = true; ; {
-		end := bytes.IndexByte(p.rest, '"')
-		if end < 0 {
-			p.ok = false
-			return nil
-		}
-		back := bytes.IndexByte(p.rest[:end], '\\')
-		if back < 0 {
+	p.shared = true
+	b, out, n := p.rest, p.rest, 0
+	for i := 0; p.ok && i < len(b); i++ {
+		c := b[i]
+		switch {
+		case c == '"':
+			p.rest, p.ok = b[i+1:], utf8.Valid(out[:n])
+			return out[:n]
+		case c == '\\' && i+1 < len(b) && (b[i+1] == '"' || b[i+1] == '\\'):
 			if p.shared {
-				out = p.rest[:end]
-			} else {
-				out = append(out, p.rest[:end]...)
+				p.shared, out = false, append(make([]byte, 0, len(b)), b[:i]...)[:len(b)]
 			}
-			p.rest = p.rest[end+1:]
-			break
-		}
-		if p.shared {
-			p.shared, out = false, make([]byte, 0, len(p.rest))
-		}
-		// Export writes nothing else escaped in a body that is JSON itself.
-		c := p.rest[back+1]
-		if c != '"' && c != '\\' {
+			i++
+			c = b[i]
+		case c < 0x20 || c == '\\':
 			p.ok = false
 			return nil
 		}
-		out = append(append(out, p.rest[:back]...), c)
-		p.rest = p.rest[back+2:]
-	}
-	p.ok = plain(out)
-	return out
-}
-
-// plain reports whether bytes are what a JSON string may hold unescaped.
-func plain(b []byte) bool {
-	for _, c := range b {
-		if c < 0x20 {
-			return false
+		if !p.shared {
+			out[n] = c
 		}
+		n++
 	}
-	return utf8.Valid(b)
+	p.ok = false
+	return nil
 }
