@@ -94,7 +94,7 @@ func AdminVerbs(worker string) []string {
 	case Settler:
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
-		return []string{events.AdminLedger, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance}
+		return []string{events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance}
 	case Registrar:
 		return []string{
 			events.AdminOrgCreate, events.AdminOrgSet, events.AdminOrgShow, events.AdminPoolCreate, events.AdminPoolSet,
