@@ -203,12 +203,15 @@ func (b *bank) rebuild(id budget.LimitID, org string) {
 	batch := s.Batch()
 	record := batch.Record(org, "refused")
 	batch.Run(b.ctx)
-	_, restoreErr := s.RestoreRecords(b.ctx, 0, map[string]string{"broken": "x"})
-	b.permitted("rebuild", record.Err, s.Fence(b.ctx, 0, "rebuild"), s.Wipe(b.ctx, 0),
-		s.RestoreLimits(b.ctx, 0, []redisx.LimitState{{Counter: counter, Rev: 1, State: "open", OnOverrun: "reject"}}), restoreErr,
-		s.RestoreRevoked(b.ctx, 0, map[string]time.Time{"a": time.Now()}),
-		s.AdvanceOutbox(b.ctx, 0, redisx.Anchor{Position: last[0], StreamSeq: 1, Hash: "0"}),
-		s.SetEpoch(b.ctx, 0, "e"), s.Unfence(b.ctx, 0),
+	fenceErr := s.Fence(b.ctx, 0, "rebuild")
+	restore := s.Restore(0, "rebuild")
+	_, restoreErr := restore.Records(b.ctx, map[string]string{"broken": "x"})
+	b.permitted("rebuild", record.Err, fenceErr, restore.Wipe(b.ctx),
+		restore.Limits(b.ctx, []redisx.LimitState{{Counter: counter, Rev: 1, State: "open", OnOverrun: "reject"}}), restoreErr,
+		restore.Revoked(b.ctx, map[string]time.Time{"a": time.Now()}),
+		restore.Outbox(b.ctx, redisx.Anchor{Position: last[0], StreamSeq: 1, Hash: "0"}),
+		restore.Undo(b.ctx, []redisx.Undo{{Reason: "test"}}),
+		restore.Open(b.ctx, "e"),
 		s.Administer(b.ctx, redisx.AdministerArgs{Org: org, Action: "rebuild", By: "operator", Subject: org}))
 }
 

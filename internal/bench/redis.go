@@ -103,6 +103,20 @@ func (r *redisServer) reset(ctx context.Context) error {
 	return err
 }
 
+// restoreAgents writes agents as a rebuild does, into the partition of the org.
+func (r *redisServer) restoreAgents(ctx context.Context, agents []redisx.Registered, now time.Time) error {
+	const fence = "bench"
+	p := r.store.Partition(r.agent.Org)
+	if err := r.store.Fence(ctx, p, fence); err != nil {
+		return err
+	}
+	restore := r.store.Restore(p, fence)
+	if err := restore.Agents(ctx, agents, now); err != nil {
+		return err
+	}
+	return restore.Open(ctx, "1")
+}
+
 // reserve is one real reserve of one limit, as the reserver builds it.
 func (r *redisServer) reserve(key string, ttl time.Duration) redisx.ReserveArgs {
 	return redisx.ReserveArgs{

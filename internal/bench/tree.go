@@ -158,7 +158,7 @@ func (b *run) inLargeTree(ctx context.Context) (float64, error) {
 				agents[i].ExpiresAtMS = now.Add(time.Hour).UnixMilli()
 			}
 		}
-		if err := b.redis.store.RestoreAgents(ctx, b.redis.store.Partition(agent.Org), agents, now); err != nil {
+		if err := b.redis.restoreAgents(ctx, agents, now); err != nil {
 			return 0, err
 		}
 		w, err := b.deepBurst(ctx, limits, nil, agent)

@@ -9,7 +9,6 @@ import (
 	"tallystick/internal/worker"
 	"tallystick/pkg/budget"
 	"tallystick/pkg/events"
-	"tallystick/pkg/redisx"
 )
 
 // AdminTimeout is how long an operator's request may take: a rebuild waits for
@@ -113,12 +112,8 @@ func (r *Reconciler) serveRebuild(ctx context.Context, req worker.AdminRequest) 
 	if err != nil {
 		return nil, answerable(err)
 	}
-	// On the ledger of every org whose counters were written anew.
-	for _, org := range answer.Orgs {
-		err := r.cfg.Store.Administer(ctx, redisx.AdministerArgs{Org: org, Action: req.Verb, By: req.By, Why: req.Why, Subject: org})
-		if err != nil {
-			return nil, answerable(err)
-		}
+	if err := r.noteRebuild(ctx, answer.Orgs, req.By, req.Why); err != nil {
+		return nil, answerable(err)
 	}
 	return answer.Append(nil), nil
 }

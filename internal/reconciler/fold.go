@@ -113,6 +113,9 @@ func (f *fold) apply(e *budget.Entry) {
 		return
 	case budget.KindAgentRegistered, budget.KindAgentRevoked, budget.KindAdministered, budget.KindCharged, budget.KindDenied, budget.KindGap:
 		return
+	case budget.KindCorrected:
+		f.correct(e)
+		return
 	}
 	execution, err := uuid.Parse(e.Execution)
 	if err != nil {
@@ -165,6 +168,7 @@ func (f *fold) hold(execution uuid.UUID, e *budget.Entry) {
 		*h.more = make([]int64, len(p.units)-1)
 	}
 	h.take(e.Moves)
+	f.drop(execution) // lost and repeated: it is one reservation all the same
 	f.live[execution] = h
 	f.count(p, +1)
 }

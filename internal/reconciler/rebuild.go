@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"tallystick/internal/ledger"
@@ -14,123 +13,88 @@ import (
 	"tallystick/pkg/redisx"
 )
 
-// fenceReason is what a partition under rebuild is fenced with.
-const fenceReason = "rebuild"
-
-// lostReason is what lua/trim.lua fences with.
-const lostReason = "lost"
-
-// errTakenOver: another process has fenced the partition meanwhile.
-var errTakenOver = errors.New("another process has taken the rebuild over")
-
 // drainEvery is how often a rebuild looks whether the scribe is done.
 const drainEvery = 50 * time.Millisecond
 
 // errNotDrained: the ledger still lacks what the outboxes hold.
 var errNotDrained = errors.New("the scribe has not carried what the outboxes hold")
 
-// secondLook is how long an installation that is being made may take between
-// writing a partition's epoch to KV and to Redis.
-const secondLook = time.Second
-
-// heal rebuilds, by itself, partitions that were emptied, that the scribe
-// fenced because they know less than the ledger, or whose rebuild broke off.
-// Another reason's fence is an operator's and stays.
-func (r *Reconciler) heal(ctx context.Context) error {
-	broken, err := r.broken(ctx)
-	if err != nil || len(broken) == 0 {
-		return err
-	}
-	later := time.NewTimer(secondLook)
-	defer later.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-later.C:
-	}
-	return r.leased(ctx, func(ctx context.Context, token string) error {
-		// Whoever had the lease before may have done it all.
-		if broken, err = r.broken(ctx); err != nil || len(broken) == 0 {
-			return err
-		}
-		r.cfg.Log.Error().Ints("partitions", broken).Msg("ALARM: Redis lost writes; it is rebuilt from the ledger")
-		_, err = r.rebuild(ctx, token, broken)
-		return err
-	})
-}
-
-// broken lists the partitions that heal rebuilds.
-func (r *Reconciler) broken(ctx context.Context) ([]int, error) {
-	var broken []int
-	for p := range r.cfg.Store.Partitions() {
-		reason, err := r.cfg.Store.Fenced(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		if reason != "" {
-			if reason == lostReason || strings.HasPrefix(reason, fenceReason) {
-				broken = append(broken, p)
-			}
-			continue
-		}
-		has, err := r.cfg.Store.Epoch(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		if has != "" {
-			continue
-		}
-		known, err := r.cfg.Epochs.Epoch(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		if known != "" {
-			broken = append(broken, p)
-		}
-	}
-	return broken, nil
-}
-
 // Rebuild writes partitions anew from the ledger: fence, drain, fold, write,
 // prove, unfence. A partition where it fails stays fenced, and the next
 // attempt begins from the start. One process rebuilds at a time.
 func (r *Reconciler) Rebuild(ctx context.Context, partitions []int) (answer events.RebuildAnswer, err error) {
+	reasons := map[int]string{}
+	for _, p := range partitions {
+		reasons[p] = events.RebuildAsked
+	}
 	err = r.leased(ctx, func(ctx context.Context, token string) error {
-		answer, err = r.rebuild(ctx, token, partitions)
+		answer, err = r.rebuild(ctx, token, reasons)
 		return err
 	})
 	return answer, err
 }
 
-func (r *Reconciler) rebuild(ctx context.Context, token string, partitions []int) (events.RebuildAnswer, error) {
+func (r *Reconciler) rebuild(ctx context.Context, token string, reasons map[int]string) (events.RebuildAnswer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fence := fenceReason + " " + token
-	for _, p := range partitions {
-		if err := r.cfg.Store.Fence(ctx, p, fence); err != nil {
-			return events.RebuildAnswer{}, err
-		}
-	}
-	if err := r.drained(ctx, partitions); err != nil {
-		return events.RebuildAnswer{}, err
-	}
-	found, err := r.collect(ctx, partitions)
+	job, err := r.fenceAll(ctx, token, reasons)
 	if err != nil {
 		return events.RebuildAnswer{}, err
 	}
-	answer := events.RebuildAnswer{Outcome: events.OutcomeRebuilt, Partitions: partitions, Entries: found.entries}
+	if err := r.drained(ctx, job.partitions); err != nil {
+		return events.RebuildAnswer{}, err
+	}
+	found, err := r.collect(ctx, job)
+	if err != nil {
+		return events.RebuildAnswer{}, err
+	}
+	if found, err = r.undo(ctx, job, found); err != nil {
+		return events.RebuildAnswer{}, err
+	}
+	answer := events.RebuildAnswer{Outcome: events.OutcomeRebuilt, Partitions: job.partitions, Entries: found.entries}
 	for org := range found.orgs {
 		answer.Orgs = append(answer.Orgs, org)
 	}
 	slices.Sort(answer.Orgs)
-	for _, p := range partitions {
-		if err := r.restore(ctx, p, fence, found); err != nil {
+	for _, p := range job.partitions {
+		if err := r.restore(ctx, p, job, found); err != nil {
 			return events.RebuildAnswer{}, fmt.Errorf("rebuild of partition %d: %w", p, err)
 		}
 		r.metrics.rebuilt.Inc()
-		r.cfg.Log.Info().Int("partition", p).Msg("partition rebuilt from the ledger")
+		r.cfg.Log.Info().Int("partition", p).Str("reason", reasons[p]).Msg("partition rebuilt from the ledger")
+		r.tellRebuilt(ctx, p, job, found)
 	}
 	return answer, nil
+}
+
+// undo takes back what was done twice, and gathers anew what the ledger says.
+func (r *Reconciler) undo(ctx context.Context, job *rebuildJob, f *found) (*found, error) {
+	due := map[int][]redisx.Undo{}
+	for _, u := range f.branches.due() {
+		due[u.Entry.Partition] = append(due[u.Entry.Partition], u)
+		job.of(u.Entry.Org).corrected++
+	}
+	if len(due) == 0 {
+		return f, nil
+	}
+	for p, undos := range due {
+		restore := r.cfg.Store.Restore(p, job.fences[p])
+		if err := restore.Outbox(ctx, r.anchor(p, f)); err != nil {
+			return nil, err
+		}
+		if err := restore.Undo(ctx, undos); err != nil {
+			return nil, err
+		}
+		r.cfg.Log.Warn().Int("partition", p).Int("entries", len(undos)).Msg("entries were lost and done again; corrected")
+	}
+	if err := r.drained(ctx, job.partitions); err != nil {
+		return nil, err
+	}
+	return r.collect(ctx, job)
+}
+
+func (r *Reconciler) anchor(p int, f *found) redisx.Anchor {
+	return redisx.Anchor{Position: r.fold.positions[p], StreamSeq: f.head.StreamSeq, Hash: f.head.Hash.String()}
 }
 
 // drained waits until the ledger has everything that the fenced partitions'
@@ -179,19 +143,22 @@ type found struct {
 	agents  map[int][]redisx.Registered
 	head    ledger.Head
 	now     time.Time
+
+	branches *branches
 }
 
 // collect walks the whole ledger for what the fold does not keep.
-func (r *Reconciler) collect(ctx context.Context, partitions []int) (*found, error) {
+func (r *Reconciler) collect(ctx context.Context, job *rebuildJob) (*found, error) {
 	now, err := r.cfg.Store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f := &found{
 		orgs: map[string]bool{}, records: map[int]map[string]string{}, revoked: map[int]map[string]time.Time{},
-		agents: map[int][]redisx.Registered{}, now: now,
+		agents: map[int][]redisx.Registered{}, now: now, branches: newBranches(),
 	}
-	for _, p := range partitions {
+	job.forget()
+	for _, p := range job.partitions {
 		f.records[p], f.revoked[p] = map[string]string{}, map[string]time.Time{}
 	}
 	err = r.cfg.Ledger.Walk(ctx, "", 0, func(m ledger.Message) error {
@@ -208,7 +175,8 @@ func (r *Reconciler) collect(ctx context.Context, partitions []int) (*found, err
 		}
 		f.entries++
 		f.orgs[e.Org] = true
-		f.remember(&e, now)
+		job.count(&e)
+		f.remember(m, &e, now)
 		return nil
 	})
 	for p, agents := range f.agents {
@@ -225,7 +193,7 @@ func (f *found) ended(p int, a redisx.Registration) bool {
 	return gone || slices.ContainsFunc(a.Ancestors, func(id string) bool { _, gone := f.revoked[p][id]; return gone })
 }
 
-func (f *found) remember(e *budget.Entry, now time.Time) {
+func (f *found) remember(m ledger.Message, e *budget.Entry, now time.Time) {
 	switch e.Kind {
 	case budget.KindAgentRevoked:
 		f.revoked[e.Partition][e.Agent] = e.At
@@ -240,10 +208,20 @@ func (f *found) remember(e *budget.Entry, now time.Time) {
 		return
 	}
 	records := f.records[e.Partition]
+	if e.Kind == budget.KindCorrected {
+		if f.branches.corrected(e) {
+			delete(records, e.Execution)
+		}
+		return
+	}
+	if !f.branches.add(m, e) {
+		return
+	}
 	switch e.Kind {
 	case budget.KindSettled, budget.KindReleased, budget.KindLateSettled, budget.KindCharged:
 		if !retained(budget.StateSettled, e.At, now) {
 			delete(records, e.Execution)
+			f.branches.forget(e.Execution)
 			return
 		}
 	}
@@ -251,28 +229,28 @@ func (f *found) remember(e *budget.Entry, now time.Time) {
 }
 
 // restore writes one partition, proves that it equals the ledger, and opens it.
-func (r *Reconciler) restore(ctx context.Context, p int, fence string, f *found) error {
-	store := r.cfg.Store
-	if err := r.holds(ctx, p, fence); err != nil {
+func (r *Reconciler) restore(ctx context.Context, p int, job *rebuildJob, f *found) error {
+	store, restore := r.cfg.Store, r.cfg.Store.Restore(p, job.fences[p])
+	if err := restore.Wipe(ctx); err != nil {
 		return err
 	}
-	if err := store.Wipe(ctx, p); err != nil {
+	if err := restore.Limits(ctx, r.limitsOf(p)); err != nil {
 		return err
 	}
-	if err := store.RestoreLimits(ctx, p, r.limitsOf(p)); err != nil {
+	records, err := restore.Records(ctx, f.records[p])
+	if err != nil {
 		return err
 	}
-	if _, err := store.RestoreRecords(ctx, p, f.records[p]); err != nil {
+	for org, n := range records {
+		job.of(org).records = *n
+	}
+	if err := restore.Revoked(ctx, f.revoked[p]); err != nil {
 		return err
 	}
-	if err := store.RestoreRevoked(ctx, p, f.revoked[p]); err != nil {
+	if err := restore.Agents(ctx, f.agents[p], f.now); err != nil {
 		return err
 	}
-	if err := store.RestoreAgents(ctx, p, f.agents[p], f.now); err != nil {
-		return err
-	}
-	anchor := redisx.Anchor{Position: r.fold.positions[p], StreamSeq: f.head.StreamSeq, Hash: f.head.Hash.String()}
-	if err := store.AdvanceOutbox(ctx, p, anchor); err != nil {
+	if err := restore.Outbox(ctx, r.anchor(p, f)); err != nil {
 		return err
 	}
 	for _, l := range r.fold.limits {
@@ -292,26 +270,11 @@ func (r *Reconciler) restore(ctx context.Context, p int, fence string, f *found)
 			return fmt.Errorf("counters differ from the ledger after the rebuild: %+v", d[0])
 		}
 	}
-	if err := r.holds(ctx, p, fence); err != nil {
-		return err
-	}
 	epoch, err := r.cfg.Epochs.CreateEpoch(ctx, p)
 	if err != nil {
 		return err
 	}
-	if err := store.SetEpoch(ctx, p, epoch); err != nil {
-		return err
-	}
-	return store.Unfence(ctx, p)
-}
-
-// holds checks that the fence is still this rebuild's own.
-func (r *Reconciler) holds(ctx context.Context, p int, fence string) error {
-	reason, err := r.cfg.Store.Fenced(ctx, p)
-	if err == nil && reason != fence {
-		err = errTakenOver
-	}
-	return err
+	return restore.Open(ctx, epoch)
 }
 
 // limitsOf is what a partition's limits are by the ledger. A limit that never

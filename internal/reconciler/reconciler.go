@@ -279,7 +279,7 @@ func (r *Reconciler) read(body []byte) (budget.Entry, error) {
 		return e, err
 	}
 	switch e.Kind {
-	case budget.KindPolicyChanged, budget.KindOverrunRefused, budget.KindExpired:
+	case budget.KindPolicyChanged, budget.KindOverrunRefused, budget.KindExpired, budget.KindCorrected:
 		return ledger.Decode(body)
 	}
 	return e, nil

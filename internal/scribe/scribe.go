@@ -44,6 +44,10 @@ const (
 	// every partition whether Redis still knows what the ledger knows.
 	trimEvery = 100 * time.Millisecond
 	beatEvery = time.Second
+	// retryFirst is the pause after the first failure, which then grows. It is
+	// short because a Redis that comes back with less than the ledger knows is
+	// found out, and fenced, by the first look after the connection is there.
+	retryFirst = 20 * time.Millisecond
 	// appendWait bounds one batch.
 	appendWait = 10 * time.Second
 )
@@ -58,7 +62,7 @@ type Config struct {
 	Log        zerolog.Logger
 
 	Linger time.Duration // how long a small batch waits for more; 0: 20 ms
-	Retry  time.Duration // pause after a failure; 0: 500 ms
+	Retry  time.Duration // longest pause after failures; 0: 500 ms
 }
 
 // Validate reports everything that is missing.
@@ -122,10 +126,14 @@ func (s *Scribe) setState(err error) {
 // ledger has lost what was acknowledged it halts: nothing more is written, and
 // Run returns the reason when ctx ends.
 func (s *Scribe) Run(ctx context.Context) error {
+	wait := min(retryFirst, s.cfg.Retry)
 	for {
 		err := s.session(ctx)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if s.Ready() == nil { // it was carrying
+			wait = min(retryFirst, s.cfg.Retry)
 		}
 		s.setState(err)
 		if errors.Is(err, ledger.ErrBehind) || errors.Is(err, ledger.ErrForked) {
@@ -136,9 +144,10 @@ func (s *Scribe) Run(ctx context.Context) error {
 		}
 		s.metrics.failures.Inc()
 		s.cfg.Log.Warn().Err(err).Msg("scribe starts over")
-		if !pause(ctx, s.cfg.Retry) {
+		if !pause(ctx, wait) {
 			return nil
 		}
+		wait = min(2*wait, s.cfg.Retry)
 	}
 }
 

@@ -33,7 +33,7 @@ func redisTable() map[string]redisRight {
 			"bp reservation expiring lapsing live revoked epoch opened outbox concurrency quarantine outstanding scribe similar " +
 				"tree children registration",
 			"get set del unlink type hmget hget hgetall hset hsetnx hdel hexists hlen hincrby zadd zrem zrange zrangebyscore zcard " +
-				"hkeys xadd xlen xread xrange xrevrange xinfo|stream xgroup|create xgroup|destroy xsetid xtrim exists scan pexpire persist pttl multi exec",
+				"hkeys xadd xlen xread xrange xrevrange xinfo|stream xgroup|create xgroup|destroy xsetid xtrim exists scan pexpire persist pttl multi exec watch unwatch",
 		},
 		Registrar: {
 			"bp reservation lapsing live revoked epoch opened outbox concurrency outstanding tree children registration",

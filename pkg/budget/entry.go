@@ -20,6 +20,7 @@ const (
 	KindCharged         Kind = "charged"
 	KindExtended        Kind = "extended"
 	KindDenied          Kind = "denied"
+	KindCorrected       Kind = "corrected"
 	KindPolicyChanged   Kind = "policy_changed"
 	KindAgentRegistered Kind = "agent_registered"
 	KindAgentRevoked    Kind = "agent_revoked"

@@ -202,5 +202,5 @@ func adminVerbs() []string {
 }
 
 func eventTypes() []string {
-	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead}
+	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead, EventPartitionRebuilt}
 }

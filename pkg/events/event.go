@@ -168,6 +168,8 @@ func ParseEvent(data []byte) (EventMessage, error) {
 		return parseEvent[Denials](data)
 	case eventType + EventLedgerHead:
 		return parseEvent[LedgerHead](data)
+	case eventType + EventPartitionRebuilt:
+		return parseEvent[PartitionRebuilt](data)
 	}
 	return UnknownEvent{h, data}, nil
 }

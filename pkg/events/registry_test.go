@@ -142,6 +142,7 @@ func messages() []message {
 		event[SettleUnmatched](EventSettleUnmatched),
 		event[Denials](EventDenials),
 		event[LedgerHead](EventLedgerHead),
+		event[PartitionRebuilt](EventPartitionRebuilt),
 	}
 }
 

@@ -80,6 +80,7 @@ const (
 	EventSettleUnmatched    = "settle_unmatched"
 	EventDenials            = "denials"
 	EventLedgerHead         = "ledger_head"
+	EventPartitionRebuilt   = "partition_rebuilt"
 )
 
 // Patterns to subscribe to, and the subjects streams store.

@@ -3,8 +3,6 @@ package redisx
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,68 +37,6 @@ func (s *Store) Fenced(ctx context.Context, partition int) (string, error) {
 	return reason, redisError(err)
 }
 
-// Wipe removes everything of a fenced partition but its outbox, its anchor and
-// the fence.
-func (s *Store) Wipe(ctx context.Context, partition int) error {
-	k := &s.partitions[partition]
-	revoked, err := s.client.HKeys(ctx, k.revoked).Result()
-	if err != nil {
-		return redisError(err)
-	}
-	fields := make([]string, 0, len(revoked))
-	for _, f := range revoked {
-		if f != fenceField {
-			fields = append(fields, f)
-		}
-	}
-	if len(fields) == len(revoked) {
-		return fmt.Errorf("redisx: partition %d is not fenced", partition)
-	}
-	if len(fields) > 0 {
-		if err := s.client.HDel(ctx, k.revoked, fields...).Err(); err != nil {
-			return redisError(err)
-		}
-	}
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		return redisError(cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
-			return wipeNode(ctx, c, k)
-		}))
-	}
-	return redisError(wipeNode(ctx, s.client, k))
-}
-
-// wiped are the key families that a rebuild writes anew, or that do not
-// survive one.
-var wiped = [...]string{
-	"bp", "reservation", "expiring", "lapsing", "live", "opened", "concurrency", "similar", "epoch", "outstanding", "quarantine",
-	"tree", "children", "registration",
-}
-
-func wipeNode(ctx context.Context, c redis.Cmdable, k *partitionKeys) error {
-	var cursor uint64
-	for {
-		keys, next, err := c.Scan(ctx, cursor, "*:"+k.tag+"*", 1000).Result()
-		if err != nil {
-			return err
-		}
-		doomed := keys[:0]
-		for _, key := range keys {
-			family, _, _ := strings.Cut(key, ":"+k.tag)
-			if slices.Contains(wiped[:], family) {
-				doomed = append(doomed, key)
-			}
-		}
-		if len(doomed) > 0 {
-			if err := c.Unlink(ctx, doomed...).Err(); err != nil {
-				return err
-			}
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
-}
-
 // LimitState is everything Redis holds of one limit.
 type LimitState struct {
 	budget.Counter
@@ -110,10 +46,10 @@ type LimitState struct {
 	OnOverrun, State      string
 }
 
-// RestoreLimits writes limits of a fenced partition.
-func (s *Store) RestoreLimits(ctx context.Context, partition int, limits []LimitState) error {
-	k := &s.partitions[partition]
-	return s.inChunks(ctx, len(limits), func(pipe redis.Pipeliner, i int) {
+// Limits writes limits.
+func (r *Restore) Limits(ctx context.Context, limits []LimitState) error {
+	k := r.keys
+	return r.inChunks(ctx, len(limits), func(pipe redis.Pipeliner, i int) {
 		l := limits[i]
 		rev := strconv.FormatInt(l.Rev, 10)
 		pipe.HSet(ctx, k.limit(l.Org, l.LimitID), "cap", l.Cap, "adj", l.Adj, "held", l.Held, "spent", l.Spent,
@@ -123,33 +59,50 @@ func (s *Store) RestoreLimits(ctx context.Context, partition int, limits []Limit
 	})
 }
 
-// RestoreRecords writes execution records of a fenced partition with what
-// hangs on them: deadlines, the holder's live set, slots. Records past their
-// retention are left out. It returns how many were written.
-func (s *Store) RestoreRecords(ctx context.Context, partition int, records map[string]string) (int, error) {
-	now, err := s.client.Time(ctx).Result()
+// Restored counts what a restore of records has written of one org.
+type Restored struct {
+	Records, Held, Slots int
+}
+
+// Records writes execution records with what hangs on them: deadlines, the
+// holder's live set, slots. Records past their retention are left out.
+func (r *Restore) Records(ctx context.Context, records map[string]string) (byOrg map[string]*Restored, err error) {
+	now, err := r.store.client.Time(ctx).Result()
 	if err != nil {
-		return 0, redisError(err)
+		return nil, redisError(err)
 	}
-	k := &s.partitions[partition]
 	executions := make([]string, 0, len(records))
 	for execution := range records {
 		executions = append(executions, execution)
 	}
-	written := 0
-	err = s.inChunks(ctx, len(executions), func(pipe redis.Pipeliner, i int) {
-		if restoreRecord(ctx, pipe, k, executions[i], records[executions[i]], now) {
-			written++
-		}
+	kept := make([]*Record, len(executions)) // a chunk may be queued again
+	err = r.inChunks(ctx, len(executions), func(pipe redis.Pipeliner, i int) {
+		kept[i] = restoreRecord(ctx, pipe, r.keys, executions[i], records[executions[i]], now)
 	})
-	return written, err
+	byOrg = map[string]*Restored{}
+	for _, record := range kept {
+		if record == nil {
+			continue
+		}
+		n := byOrg[record.Org]
+		if n == nil {
+			n = &Restored{}
+			byOrg[record.Org] = n
+		}
+		n.Records++
+		if record.State == budget.StateHeld {
+			n.Held++
+			n.Slots += len(record.Slots)
+		}
+	}
+	return byOrg, err
 }
 
-func restoreRecord(ctx context.Context, pipe redis.Pipeliner, k *partitionKeys, execution, text string, now time.Time) bool {
+func restoreRecord(ctx context.Context, pipe redis.Pipeliner, k *partitionKeys, execution, text string, now time.Time) *Record {
 	r, err := ParseRecord(text)
 	if err != nil {
 		pipe.HSet(ctx, k.quarantine, execution, "record_corrupt")
-		return false
+		return nil
 	}
 	var kept time.Duration // 0 is for ever
 	switch r.State {
@@ -173,10 +126,10 @@ func restoreRecord(ctx context.Context, pipe redis.Pipeliner, k *partitionKeys, 
 		kept = r.Till.Add(budget.ResolvedKept).Sub(now)
 	}
 	if kept < 0 {
-		return false
+		return nil
 	}
 	pipe.Set(ctx, k.record(execution), text, kept)
-	return true
+	return &r
 }
 
 // Withheld reports whether an expired record's amounts are withheld until its
@@ -185,9 +138,8 @@ func (r Record) Withheld() bool {
 	return r.State == budget.StateExpired && len(r.Resolution) > 1 && r.Resolution[0] == "expire" && r.Resolution[1] == "1"
 }
 
-// RestoreRevoked writes the revoked agents of a fenced partition with the time
-// of their end.
-func (s *Store) RestoreRevoked(ctx context.Context, partition int, agents map[string]time.Time) error {
+// Revoked writes the revoked agents with the time of their end.
+func (r *Restore) Revoked(ctx context.Context, agents map[string]time.Time) error {
 	if len(agents) == 0 {
 		return nil
 	}
@@ -195,34 +147,29 @@ func (s *Store) RestoreRevoked(ctx context.Context, partition int, agents map[st
 	for agent, at := range agents {
 		args = append(args, agent, strconv.FormatInt(at.UnixMilli(), 10))
 	}
-	return redisError(s.client.HSet(ctx, s.partitions[partition].revoked, args...).Err())
+	return r.write(ctx, func(pipe redis.Pipeliner) { pipe.HSet(ctx, r.keys.revoked, args...) })
 }
 
-// AdvanceOutbox makes an outbox give out only ids above id, so that no new
+// Outbox makes an outbox give out only ids above id, so that no new
 // entry looks older than what is on the ledger, and writes the anchor.
-func (s *Store) AdvanceOutbox(ctx context.Context, partition int, a Anchor) error {
-	k := &s.partitions[partition]
-	if a.Position != "" {
-		// The group makes an empty stream where there is none.
-		err := s.client.XGroupCreateMkStream(ctx, k.outbox, "rebuild", "$").Err()
-		if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
-			return redisError(err)
-		}
-		if err := s.client.XGroupDestroy(ctx, k.outbox, "rebuild").Err(); err != nil {
-			return redisError(err)
-		}
-		info, err := s.client.XInfoStream(ctx, k.outbox).Result()
-		if err != nil {
-			return redisError(err)
-		}
-		if idLess(info.LastGeneratedID, a.Position) {
-			if err := s.client.Do(ctx, "XSETID", k.outbox, a.Position).Err(); err != nil {
-				return redisError(err)
-			}
-		}
+func (r *Restore) Outbox(ctx context.Context, a Anchor) error {
+	last, outbox := "0-0", r.keys.outbox
+	info, err := r.store.client.XInfoStream(ctx, outbox).Result()
+	if err != nil && !isNoSuchKey(err) {
+		return redisError(err)
 	}
-	return redisError(s.client.HSet(ctx, k.scribe, "position", a.Position,
-		"stream_seq", strconv.FormatUint(a.StreamSeq, 10), "hash", a.Hash).Err())
+	if err == nil {
+		last = info.LastGeneratedID
+	}
+	return r.write(ctx, func(pipe redis.Pipeliner) {
+		if a.Position != "" && idLess(last, a.Position) {
+			// The group makes an empty stream where there is none.
+			pipe.XGroupCreateMkStream(ctx, outbox, "rebuild", "$")
+			pipe.XGroupDestroy(ctx, outbox, "rebuild")
+			pipe.Do(ctx, "XSETID", outbox, a.Position)
+		}
+		pipe.HSet(ctx, r.keys.scribe, "position", a.Position, "stream_seq", strconv.FormatUint(a.StreamSeq, 10), "hash", a.Hash)
+	})
 }
 
 func idLess(a, b string) bool {
@@ -238,17 +185,15 @@ func idParts(id string) (ms, seq uint64) {
 	return ms, seq
 }
 
-func (s *Store) inChunks(ctx context.Context, n int, add func(pipe redis.Pipeliner, i int)) error {
+func (r *Restore) inChunks(ctx context.Context, n int, add func(pipe redis.Pipeliner, i int)) error {
 	for start := 0; start < n; start += restoreChunk {
-		pipe := s.client.Pipeline()
-		for i := start; i < min(n, start+restoreChunk); i++ {
-			add(pipe, i)
-		}
-		if pipe.Len() == 0 {
-			continue
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return redisError(err)
+		err := r.write(ctx, func(pipe redis.Pipeliner) {
+			for i := start; i < min(n, start+restoreChunk); i++ {
+				add(pipe, i)
+			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -175,12 +175,12 @@ func RegistrationOf(e budget.Entry) (Registration, error) {
 	return r, nil
 }
 
-// RestoreAgents writes what lua/register.lua has written of agents, into a
+// Agents writes what lua/register.lua has written of agents, into a
 // fenced partition: their ends, and who counts against a limit. Revoked ones
 // are left out of the latter. Executions maps an agent to the key's execution.
-func (s *Store) RestoreAgents(ctx context.Context, partition int, agents []Registered, now time.Time) error {
-	k := &s.partitions[partition]
-	return s.inChunks(ctx, len(agents), func(pipe redis.Pipeliner, i int) {
+func (r *Restore) Agents(ctx context.Context, agents []Registered, now time.Time) error {
+	k := r.keys
+	return r.inChunks(ctx, len(agents), func(pipe redis.Pipeliner, i int) {
 		a := agents[i]
 		ends := math.Inf(1)
 		if a.ExpiresAtMS > 0 {

@@ -2,8 +2,7 @@ package redisx
 
 import (
 	"context"
-
-	"github.com/redis/go-redis/v9"
+	"slices"
 
 	"tallystick/pkg/budget"
 )
@@ -58,12 +57,18 @@ func (c *revokeCall) reply(v []string) (bool, error) {
 // script lets a new one in below it. It is no money, and repeating it is
 // harmless.
 func (s *Store) Uncount(ctx context.Context, root string, agents []budget.Agent) error {
-	return s.inChunks(ctx, len(agents), func(pipe redis.Pipeliner, i int) {
-		a := agents[i]
-		k := s.keysOf(a.Org)
-		pipe.ZRem(ctx, k.tree(a.Org, root), a.ID)
-		if len(a.Ancestors) > 0 {
-			pipe.ZRem(ctx, k.children(a.Org, a.Ancestors[0]), a.ID)
+	for chunk := range slices.Chunk(agents, restoreChunk) {
+		pipe := s.client.Pipeline()
+		for _, a := range chunk {
+			k := s.keysOf(a.Org)
+			pipe.ZRem(ctx, k.tree(a.Org, root), a.ID)
+			if len(a.Ancestors) > 0 {
+				pipe.ZRem(ctx, k.children(a.Org, a.Ancestors[0]), a.ID)
+			}
 		}
-	})
+		if _, err := pipe.Exec(ctx); err != nil {
+			return redisError(err)
+		}
+	}
+	return nil
 }

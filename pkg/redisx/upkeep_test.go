@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -132,8 +133,9 @@ func (u *upkeep) wiped() string {
 	if err != nil {
 		u.Fatal(err)
 	}
-	if err := u.store.Wipe(u.Context(), u.partition); err == nil {
-		u.Fatal("a partition was wiped without a fence")
+	restore := u.store.Restore(u.partition, "rebuild")
+	if err := restore.Wipe(u.Context()); !errors.Is(err, ErrTakenOver) {
+		u.Fatalf("a partition was wiped without a fence: %v", err)
 	}
 	// A limit of another partition, on another node of a cluster, whose pool
 	// is named like keys of this one.
@@ -141,7 +143,7 @@ func (u *upkeep) wiped() string {
 	if err := u.client.Set(u.Context(), neighbour, "stays", 0).Err(); err != nil {
 		u.Fatal(err)
 	}
-	for _, err := range []error{u.store.Fence(u.Context(), u.partition, "rebuild"), u.store.Wipe(u.Context(), u.partition)} {
+	for _, err := range []error{u.store.Fence(u.Context(), u.partition, "rebuild"), restore.Wipe(u.Context())} {
 		if err != nil {
 			u.Fatal(err)
 		}
@@ -159,17 +161,18 @@ func (u *upkeep) wiped() string {
 func (u *upkeep) restored(record, last string) {
 	u.Helper()
 	ctx, p := u.Context(), u.partition
-	n, err := u.store.RestoreRecords(ctx, p, map[string]string{u.execution: record})
-	if err != nil || n != 1 {
-		u.Fatalf("records: %d, %v", n, err)
+	restore := u.store.Restore(p, "rebuild")
+	n, err := restore.Records(ctx, map[string]string{u.execution: record})
+	if err != nil || n[u.org] == nil || *n[u.org] != (Restored{Records: 1, Held: 1}) {
+		u.Fatalf("records: %+v, %v", n, err)
 	}
 	u.outstanding()
 	for _, err := range []error{
-		u.store.RestoreLimits(ctx, p, []LimitState{{
+		restore.Limits(ctx, []LimitState{{
 			Counter: budget.Counter{Org: u.org, LimitID: u.limit.LimitID}, Counters: budget.Counters{Cap: 100, Held: 10}, Rev: 1, OnOverrun: "reject", State: "open",
 		}}),
-		u.store.AdvanceOutbox(ctx, p, Anchor{Position: last, StreamSeq: 2, Hash: "0"}),
-		u.store.SetEpoch(ctx, p, "e1"), u.store.Unfence(ctx, p),
+		restore.Outbox(ctx, Anchor{Position: last, StreamSeq: 2, Hash: "0"}),
+		restore.Open(ctx, "e1"),
 	} {
 		if err != nil {
 			u.Fatal(err)
