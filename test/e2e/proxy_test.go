@@ -16,7 +16,7 @@ type proxy struct {
 	mu     sync.Mutex
 	losses []*loss
 	links  map[*link]bool
-	closed bool
+	closed bool // or cut off
 	pumps  sync.WaitGroup
 }
 
@@ -54,15 +54,20 @@ func newProxy(t testing.TB, network, addr string) *proxy {
 	})
 	t.Cleanup(func() {
 		_ = ln.Close()
-		p.mu.Lock()
-		p.closed = true
-		for l := range p.links {
-			l.cut()
-		}
-		p.mu.Unlock()
+		p.sever()
 		p.pumps.Wait()
 	})
 	return p
+}
+
+// sever cuts every connection, also those to come.
+func (p *proxy) sever() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for l := range p.links {
+		l.cut()
+	}
 }
 
 // lose loses one answer. An empty request is any; an empty answer is whatever
