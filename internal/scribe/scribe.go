@@ -44,10 +44,8 @@ const (
 	// every partition whether Redis still knows what the ledger knows.
 	trimEvery = 100 * time.Millisecond
 	beatEvery = time.Second
-	// retryFirst is the pause after the first failure, which then grows. It is
-	// short because a Redis that comes back with less than the ledger knows is
-	// found out, and fenced, by the first look after the connection is there.
-	retryFirst = 20 * time.Millisecond
+	// lookEvery is how often it is looked whether a Redis that is away is back.
+	lookEvery = 20 * time.Millisecond
 	// appendWait bounds one batch.
 	appendWait = 10 * time.Second
 )
@@ -62,7 +60,7 @@ type Config struct {
 	Log        zerolog.Logger
 
 	Linger time.Duration // how long a small batch waits for more; 0: 20 ms
-	Retry  time.Duration // longest pause after failures; 0: 500 ms
+	Retry  time.Duration // pause after a failure; 0: 500 ms
 }
 
 // Validate reports everything that is missing.
@@ -126,14 +124,10 @@ func (s *Scribe) setState(err error) {
 // ledger has lost what was acknowledged it halts: nothing more is written, and
 // Run returns the reason when ctx ends.
 func (s *Scribe) Run(ctx context.Context) error {
-	wait := min(retryFirst, s.cfg.Retry)
 	for {
 		err := s.session(ctx)
 		if ctx.Err() != nil {
 			return nil
-		}
-		if s.Ready() == nil { // it was carrying
-			wait = min(retryFirst, s.cfg.Retry)
 		}
 		s.setState(err)
 		if errors.Is(err, ledger.ErrBehind) || errors.Is(err, ledger.ErrForked) {
@@ -144,11 +138,28 @@ func (s *Scribe) Run(ctx context.Context) error {
 		}
 		s.metrics.failures.Inc()
 		s.cfg.Log.Warn().Err(err).Msg("scribe starts over")
-		if !pause(ctx, wait) {
+		if !s.waitOut(ctx) {
 			return nil
 		}
-		wait = min(2*wait, s.cfg.Retry)
 	}
+}
+
+// waitOut pauses after a failure, but not longer than Redis is away: one that
+// comes back with less than the ledger knows is found out, and fenced, by the
+// first look after it.
+func (s *Scribe) waitOut(ctx context.Context) bool {
+	away := false
+	for waited := time.Duration(0); waited < s.cfg.Retry; waited += lookEvery {
+		if !pause(ctx, min(lookEvery, s.cfg.Retry)) {
+			return false
+		}
+		_, err := s.cfg.Store.Now(ctx)
+		if away && err == nil {
+			return true
+		}
+		away = err != nil
+	}
+	return true
 }
 
 // carrier is one session: it ends with the first failure that a fresh look at

@@ -70,7 +70,44 @@ func TestReplicaPromoted(t *testing.T) {
 		}
 	}
 	p.parts[redis1] = proc
-	h.again()
 	h.repaired(oneWork())
+	h.again()
 	p.ready()
+}
+
+// TestLostAndRepeated: an older copy of Redis is put back, and agents repeat
+// what was lost before anybody has noticed, because no scribe runs. What was
+// done twice is corrected; nothing is held or spent twice.
+func TestLostAndRepeated(t *testing.T) {
+	t.Parallel()
+	p := startApart(t)
+	h := p.history()
+	h.work("before")
+	kept := p.copied(redisData)
+	h.work("lost")
+	p.kill("scribe")
+	p.kill(redis1)
+	p.restore(kept, redisData)
+	p.start(redis1)
+	for _, was := range h.acked { // a new reserve has a deadline of its own
+		h.honest(told(was.out), was.verb, was.key, was.body)
+	}
+	before := h.held
+	equal(t, "figures of Redis alone", h.figures(), fmt.Sprintf("held %d spent %d withheld 0", before, h.spent))
+	p.start("scribe")
+	if e := h.rebuilt(h.Org); e.Corrected != 10 {
+		t.Errorf("the event: %+v, want 10 corrected", e)
+	}
+	h.repaired(oneWork())
+	equal(t, "figures", h.figures(), fmt.Sprintf("held %d spent %d withheld 0", before, h.spent))
+	corrected := 0
+	for _, e := range h.entries(h.Org) {
+		if e.Kind == "corrected" {
+			corrected++
+		}
+	}
+	equal(t, "corrections", corrected, 10)
+	p.must("rebuild", "--org", h.Org)
+	h.lawful(h.Org)
+	equal(t, "figures after another rebuild", h.figures(), fmt.Sprintf("held %d spent %d withheld 0", before, h.spent))
 }
