@@ -19,6 +19,9 @@ const lostReason = "lost"
 // writing a partition's epoch to KV and to Redis.
 const secondLook = time.Second
 
+// lookEvery is how long a broken partition waits at most.
+const lookEvery = 2 * time.Second
+
 // heal rebuilds, by itself, partitions that were emptied, that the scribe
 // fenced because they know less than the ledger, or whose rebuild broke off.
 // Another reason's fence is an operator's and stays.

@@ -171,6 +171,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer follow.Stop()
 	compare := time.NewTicker(r.cfg.CompareEvery)
 	defer compare.Stop()
+	look := time.NewTicker(min(lookEvery, r.cfg.CompareEvery))
+	defer look.Stop()
 	mirror := time.NewTicker(r.cfg.MirrorEvery)
 	defer mirror.Stop()
 	r.turn(ctx, r.start)
@@ -182,6 +184,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.turn(ctx, r.follow)
 		case <-heads.C:
 			r.turn(ctx, func(ctx context.Context) error { return r.tellHeads(ctx, said) })
+		case <-look.C:
+			r.turn(ctx, r.heal)
 		case <-compare.C:
 			r.turn(ctx, r.patrol)
 		case <-mirror.C:
@@ -224,9 +228,6 @@ func (r *Reconciler) follow(ctx context.Context) error {
 
 // patrol compares everything and publishes what differs.
 func (r *Reconciler) patrol(ctx context.Context) error {
-	if err := r.heal(ctx); err != nil {
-		return err
-	}
 	report, err := r.Reconcile(ctx, "")
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func (p *apart) replica() (proc *process, client *redis.Client, line *proxy) {
 	cmd.Dir = project
 	proc = spawn(p.TB, p.dir, "replica", cmd)
 	p.Cleanup(func() {
-		if !proc.gone() {
+		if p.parts[redis1] != proc {
 			proc.end(syscall.SIGTERM)
 		}
 	})
