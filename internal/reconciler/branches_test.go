@@ -85,37 +85,44 @@ func TestLostAndRepeated(t *testing.T) {
 		"reserve repeated": {
 			func(w *world, t *testing.T) { w.reserve(t, "b", 3) },
 			func(w *world, t *testing.T) { w.reserve(t, "b", 3) },
-			map[budget.Kind]int{budget.KindReserved: 1}, 3, 0,
+			map[budget.Kind]int{budget.KindReserved: 1},
+			3, 0,
 		},
 		"reserve not repeated": {
 			func(w *world, t *testing.T) { w.reserve(t, "b", 3) },
 			func(w *world, t *testing.T) { w.reserve(t, "c", 4) },
-			map[budget.Kind]int{}, 7, 0,
+			map[budget.Kind]int{},
+			7, 0,
 		},
 		"reserve and settle repeated": {
 			func(w *world, t *testing.T) { w.reserve(t, "b", 3); w.settle(t, "b", 2) },
 			func(w *world, t *testing.T) { w.reserve(t, "b", 3); w.settle(t, "b", 2) },
-			map[budget.Kind]int{budget.KindReserved: 1, budget.KindSettled: 1}, 0, 2,
+			map[budget.Kind]int{budget.KindReserved: 1, budget.KindSettled: 1},
+			0, 2,
 		},
 		"the first caller's settle stands": {
 			func(w *world, t *testing.T) { w.settle(t, "s", 2) },
 			func(w *world, t *testing.T) { w.release(t, "s") },
-			map[budget.Kind]int{budget.KindReleased: 1}, -5, 2,
+			map[budget.Kind]int{budget.KindReleased: 1},
+			-5, 2,
 		},
 		"reserve repeated after its settle": {
 			func(w *world, t *testing.T) { w.reserve(t, "b", 3); w.settle(t, "b", 2) },
 			func(w *world, t *testing.T) { w.reserve(t, "b", 3) },
-			map[budget.Kind]int{budget.KindReserved: 1}, 0, 2,
+			map[budget.Kind]int{budget.KindReserved: 1},
+			0, 2,
 		},
 		"extend repeated": {
 			func(w *world, t *testing.T) { w.extend(t, "s", "x", 4) },
 			func(w *world, t *testing.T) { w.extend(t, "s", "x", 4) },
-			map[budget.Kind]int{budget.KindExtended: 1}, 4, 0,
+			map[budget.Kind]int{budget.KindExtended: 1},
+			4, 0,
 		},
 		"extend lost, settled without": {
 			func(w *world, t *testing.T) { w.extend(t, "s", "x", 4) },
 			func(w *world, t *testing.T) { w.settle(t, "s", 5) },
-			map[budget.Kind]int{budget.KindExtended: 1}, -5, 5,
+			map[budget.Kind]int{budget.KindExtended: 1},
+			-5, 5,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
