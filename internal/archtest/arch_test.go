@@ -20,6 +20,7 @@ const (
 	cobra     = "github.com/spf13/cobra"
 	prom      = "github.com/prometheus/client_golang"
 	bcrypts   = "golang.org/x/crypto"
+	charts    = "github.com/go-analyze/charts"
 )
 
 // What the floors share.
@@ -54,24 +55,28 @@ var mayImport = map[string][]string{
 	"internal/topology": {"pkg/events", natsGo, natsSrv, natsJWT, nkeys, bcrypts},
 	"internal/callout":  {"pkg/events", "internal/registry", "internal/topology", natsGo, natsJWT, nkeys, zerolog, prom},
 
+	// What finance people get: pure, and the only one that draws.
+	"internal/money":  {"pkg/budget"},
+	"internal/report": {"pkg/events", "pkg/budget", "internal/money", charts, uuids},
+
 	// Roles: one job each, neither NATS nor Redis by name.
 	"internal/reserver":   role,
 	"internal/settler":    role,
 	"internal/scribe":     role,
 	"internal/reaper":     role,
-	"internal/reconciler": role,
+	"internal/reconciler": slices.Concat(role, []string{"internal/report"}),
 	"internal/registrar":  slices.Concat(role, []string{"internal/callout"}),
 
 	// Shells: what a process needs around its role.
 	"internal/app":      slices.Concat(shell, []string{"internal/callout"}),
 	"internal/allinone": slices.Concat(shell, []string{"internal/app", "internal/wiring", natsSrv, natsJWT, nkeys}),
 	"internal/cli": slices.Concat(shell, []string{
-		"internal/app", "internal/allinone", "internal/bench", "internal/demo", cobra, natsJWT, nkeys,
+		"internal/app", "internal/allinone", "internal/bench", "internal/demo", "internal/money", cobra, natsJWT, nkeys,
 	}),
 	"internal/demo":  slices.Concat(shell, []string{"internal/app", "internal/allinone", "internal/reconciler"}),
 	"internal/bench": slices.Concat(shell, roles, []string{"internal/app", "internal/allinone", "lua"}),
 
-	"internal/wiring": slices.Concat(plumbing, roles, []string{"internal/app", "internal/callout"}),
+	"internal/wiring": slices.Concat(plumbing, roles, []string{"internal/app", "internal/callout", "pkg/events"}),
 
 	// Processes: one line of wiring each.
 	"cmd/reserver":   command,

@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // zones are known wherever this runs
 )
 
 // RangeMax bounds a report.
@@ -100,11 +102,16 @@ func (r Range) Check() error {
 	return nil
 }
 
+// Prefix begins the ids of all reports of this range.
+func (r Range) Prefix() string {
+	const form = "20060102T150405Z"
+	return r.From.UTC().Format(form) + "_" + r.To.UTC().Format(form) + "_"
+}
+
 // ID names a report of this range as of an entry: the same range of the same
 // ledger has the same name. It is fit for a file's name.
 func (r Range) ID(seq uint64) string {
-	const form = "20060102T150405Z"
-	id := fmt.Sprintf("%s_%s_%d", r.From.UTC().Format(form), r.To.UTC().Format(form), seq)
+	id := r.Prefix() + strconv.FormatUint(seq, 10)
 	if r.Zone != time.UTC {
 		id += "_" + strings.NewReplacer("/", "-", "+", "p").Replace(r.Zone.String())
 	}

@@ -38,6 +38,7 @@ func RoleVerbs(role string) []string {
 	viewer := []string{
 		AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList,
 		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile,
+		AdminReportMake, AdminReportList, AdminReportGet,
 	}
 	switch role {
 	case RoleViewer:

@@ -22,7 +22,8 @@ func TestRoleVerbs(t *testing.T) {
 		}
 		switch verb {
 		case AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminPrincipalList,
-			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile:
+			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile,
+			AdminReportMake, AdminReportList, AdminReportGet:
 		default:
 			t.Errorf("a viewer may %s", verb)
 		}
