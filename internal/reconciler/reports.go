@@ -20,9 +20,9 @@ import (
 
 const (
 	dailyEveryDefault = time.Minute
-	// dailyAfter is how long after midnight yesterday is reported: late enough
-	// for the scribe to have carried what was written before it.
-	dailyAfter = 5 * time.Minute
+	// dailyAfterDefault is late enough for the scribe to have carried what was
+	// written before midnight.
+	dailyAfterDefault = 5 * time.Minute
 	// rangeDefault is how many days a report is about if nobody says.
 	rangeDefault = 30
 	// partMax bounds a part, which travels in base64, below the largest answer.
@@ -40,6 +40,7 @@ type ReportsConfig struct {
 
 	NoDaily    bool          // make none by itself
 	DailyEvery time.Duration // how often it looks whether one is due; 0: 1 min
+	DailyAfter time.Duration // how long after midnight; 0: 5 min
 }
 
 // Validate reports everything that is missing.
@@ -71,6 +72,9 @@ func NewReports(cfg ReportsConfig) (*Reports, error) {
 	}
 	if cfg.DailyEvery <= 0 {
 		cfg.DailyEvery = dailyEveryDefault
+	}
+	if cfg.DailyAfter <= 0 {
+		cfg.DailyAfter = dailyAfterDefault
 	}
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "tally_reconciler_" + name, Help: help})

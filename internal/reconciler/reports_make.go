@@ -169,7 +169,7 @@ func (r *Reports) daily(ctx context.Context) error {
 		return err
 	}
 	today := report.Day(now, 0, time.UTC)
-	if now.Before(today.Add(dailyAfter)) {
+	if now.Before(today.Add(r.cfg.DailyAfter)) {
 		return nil
 	}
 	span := report.Range{From: report.Day(now, -1, time.UTC), To: today, Zone: time.UTC}
