@@ -191,7 +191,8 @@ func TestWhatCounts(t *testing.T) {
 		},
 		"withheld on one level only, lapsed, settled late": {
 			[]budget.Entry{
-				held, {Kind: budget.KindExpired, Moves: twoLevels(budget.Move{Held: -100}, budget.Move{Held: -100, Withheld: 100})},
+				held,
+				{Kind: budget.KindExpired, Moves: twoLevels(budget.Move{Held: -100}, budget.Move{Held: -100, Withheld: 100})},
 				{Kind: budget.KindLapsed, Moves: twoLevels(budget.Move{Held: 0}, budget.Move{Withheld: -100})},
 				{Kind: budget.KindLateSettled, Moves: both(budget.Move{Spent: 90})},
 			},
@@ -199,15 +200,18 @@ func TestWhatCounts(t *testing.T) {
 		},
 		"settled late in time": {
 			[]budget.Entry{
-				held, {Kind: budget.KindExpired, Moves: both(budget.Move{Held: -100, Withheld: 100})},
+				held,
+				{Kind: budget.KindExpired, Moves: both(budget.Move{Held: -100, Withheld: 100})},
 				{Kind: budget.KindLateSettled, Moves: both(budget.Move{Withheld: -100, Spent: 120})},
 			},
 			report.Sums{Entries: 3, Reserved: 100, Spent: 120, Overruns: 1, Overrun: 20, Expiries: 1, Expired: 100, LateSettles: 1, LateSettled: 120},
 		},
 		"corrections": {
 			[]budget.Entry{
-				{Kind: budget.KindCharged, Moves: both(budget.Move{Spent: 100})}, {Kind: "corrected", Moves: both(budget.Move{Spent: -10})},
-				{Kind: "refunded", Moves: both(budget.Move{Spent: -20})}, {Kind: "disputed", Moves: both(budget.Move{Spent: -5})},
+				{Kind: budget.KindCharged, Moves: both(budget.Move{Spent: 100})},
+				{Kind: "corrected", Moves: both(budget.Move{Spent: -10})},
+				{Kind: "refunded", Moves: both(budget.Move{Spent: -20})},
+				{Kind: "disputed", Moves: both(budget.Move{Spent: -5})},
 				{Kind: "corrected", Moves: twoLevels(budget.Move{Spent: 7}, budget.Move{Spent: -7})},
 			},
 			report.Sums{Entries: 5, Spent: 65, Corrections: 4, Corrected: -10, Refunded: -20, Disputed: -5},
@@ -256,8 +260,13 @@ func TestWhoseItIs(t *testing.T) {
 		dimension, key string
 		spent, refused int64
 	}{
-		{report.ByAgent, "holder", 13, 10}, {report.ByPrincipal, "team", 13, 10}, {report.ByTarget, "openai", 8, 10}, {report.ByTarget, "", 5, 0},
-		{report.ByPool, "leaf", 13, 10}, {report.ByPool, "top", 13, 10}, {report.ByDay, "2026-10-01", 13, 10},
+		{report.ByAgent, "holder", 13, 10},
+		{report.ByPrincipal, "team", 13, 10},
+		{report.ByTarget, "openai", 8, 10},
+		{report.ByTarget, "", 5, 0},
+		{report.ByPool, "leaf", 13, 10},
+		{report.ByPool, "top", 13, 10},
+		{report.ByDay, "2026-10-01", 13, 10},
 	} {
 		row, ok := r.Find(c.dimension, c.key)
 		if !ok || len(row.Units) != 1 || row.Units[0].Spent != c.spent || row.Units[0].OverrunRefused != c.refused {
