@@ -117,6 +117,16 @@ func (c chart) lowest() float64 {
 	return low
 }
 
+// points is how many figures the first line has.
+func (c chart) points() (n int) {
+	for _, v := range c.lines[0].values {
+		if v != charts.GetNullValue() {
+			n++
+		}
+	}
+	return n
+}
+
 // drawLines draws figures over time as lines.
 func (c chart) drawLines() (template.HTML, error) {
 	opt := charts.NewLineChartOptionWithData(c.values())
@@ -124,7 +134,7 @@ func (c chart) drawLines() (template.HTML, error) {
 	opt.XAxis = charts.XAxisOption{Labels: c.labels, LabelFontStyle: font(), LabelCount: min(labelsMost, len(c.labels)), BoundaryGap: charts.Ptr(len(c.labels) == 1)}
 	opt.LineStrokeWidth = 2.5
 	opt.Symbol = charts.Symbol{Shape: charts.SymbolNone}
-	if len(c.labels) == 1 {
+	if c.points() == 1 { // no line to see
 		opt.Symbol = charts.Symbol{Shape: charts.SymbolDot, Size: 4}
 	}
 	return draw(plotHeight, func(p *charts.Painter) error { return p.LineChart(opt) })

@@ -130,6 +130,10 @@ func (r *Report) capPlot(s LimitSeries) (plot, error) {
 			now = s.Points[next]
 			next++
 		}
+		if next == 0 { // there was no such limit yet
+			spent[i], limited[i] = charts.GetNullValue(), charts.GetNullValue()
+			continue
+		}
 		spent[i], limited[i] = scale(s.Unit, now.Spent), scale(s.Unit, now.Cap)
 		capped = capped && now.Cap != money.Uncapped
 	}
