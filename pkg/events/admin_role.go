@@ -41,10 +41,10 @@ func CheckReason(v string) *Error {
 //
 // An auditor reads what happened, and nothing of who and what there is.
 func RoleVerbs(role string) []string {
-	auditor := []string{AdminLedger, AdminCheckpoint}
+	auditor := []string{AdminLedger, AdminCheckpoint, AdminReportList, AdminReportGet}
 	viewer := []string{
 		AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList,
-		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminReconcile,
+		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminReconcile, AdminReportMake,
 	}
 	viewer = append(viewer, auditor...)
 	switch role {

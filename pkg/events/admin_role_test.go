@@ -24,13 +24,14 @@ func TestRoleVerbs(t *testing.T) {
 		}
 		switch verb {
 		case AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminPrincipalList,
-			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminCheckpoint, AdminReconcile:
+			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminCheckpoint, AdminReconcile,
+			AdminReportMake, AdminReportList, AdminReportGet:
 		default:
 			t.Errorf("a viewer may %s", verb)
 		}
 	}
-	if diff := cmp.Diff([]string{AdminLedger, AdminCheckpoint}, RoleVerbs(RoleAuditor)); diff != "" {
-		t.Errorf("an auditor reads entries and checkpoints: %s", diff)
+	if diff := cmp.Diff([]string{AdminLedger, AdminCheckpoint, AdminReportList, AdminReportGet}, RoleVerbs(RoleAuditor)); diff != "" {
+		t.Errorf("an auditor reads entries, checkpoints and reports: %s", diff)
 	}
 	for _, role := range []string{"", "owner", "Admin"} {
 		if verbs := RoleVerbs(role); len(verbs) != 0 {

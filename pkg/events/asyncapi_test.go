@@ -198,9 +198,10 @@ func adminVerbs() []string {
 		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
 		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
 		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild,
+		AdminReportMake, AdminReportList, AdminReportGet,
 	}
 }
 
 func eventTypes() []string {
-	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead}
+	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead, EventReportReady}
 }

@@ -168,6 +168,8 @@ func ParseEvent(data []byte) (EventMessage, error) {
 		return parseEvent[Denials](data)
 	case eventType + EventLedgerHead:
 		return parseEvent[LedgerHead](data)
+	case eventType + EventReportReady:
+		return parseEvent[ReportReady](data)
 	}
 	return UnknownEvent{h, data}, nil
 }

@@ -102,6 +102,9 @@ func messages() []message {
 		request("ledger_read", DecodeLedgerRead),
 		request("ledger_checkpoint", DecodeLedgerCheckpoint),
 		request("org_filter", DecodeOrgFilter),
+		request("report_make", DecodeReportMake),
+		request("report_list", DecodeReportList),
+		request("report_get", DecodeReportGet),
 		answer("reserve_answer", ParseReserveAnswer),
 		answer("charge_answer", ParseChargeAnswer),
 		answer("settle_answer", ParseSettleAnswer),
@@ -136,12 +139,16 @@ func messages() []message {
 		answer("ledger_checkpoint_answer", ParseLedgerCheckpointAnswer),
 		answer("reconcile_answer", ParseReconcileAnswer),
 		answer("rebuild_answer", ParseRebuildAnswer),
+		answer("report_answer", ParseReportAnswer),
+		answer("report_list_answer", ParseReportListAnswer),
+		answer("report_get_answer", ParseReportGetAnswer),
 		answer("ledger_entry", ParseLedgerEntry),
 		event[ReservationExpired](EventReservationExpired),
 		event[Drift](EventDrift),
 		event[SettleUnmatched](EventSettleUnmatched),
 		event[Denials](EventDenials),
 		event[LedgerHead](EventLedgerHead),
+		event[ReportReady](EventReportReady),
 	}
 }
 

@@ -65,6 +65,10 @@ const (
 	AdminPrincipalShow    = "principal_show"
 	AdminPrincipalBalance = "principal_balance"
 
+	AdminReportMake = "report_make"
+	AdminReportList = "report_list"
+	AdminReportGet  = "report_get"
+
 	AdminSettle     = "settle"
 	AdminRelease    = "release"
 	AdminLedger     = "ledger"
@@ -80,6 +84,7 @@ const (
 	EventSettleUnmatched    = "settle_unmatched"
 	EventDenials            = "denials"
 	EventLedgerHead         = "ledger_head"
+	EventReportReady        = "report_ready"
 )
 
 // Patterns to subscribe to, and the subjects streams store.
