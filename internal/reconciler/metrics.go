@@ -4,8 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	failures, unreadable, compared, rebuilt prometheus.Counter
-	drift, folded                           prometheus.Gauge
-	explained                               *prometheus.GaugeVec // by cause
+	drift, folded, alarm                    prometheus.Gauge
+	explained                               *prometheus.GaugeVec   // by cause
+	folds                                   *prometheus.CounterVec // by what became of it
 }
 
 func newMetrics() metrics {
@@ -18,13 +19,17 @@ func newMetrics() metrics {
 		compared:   counter("comparisons_total", "Comparisons of counters with the ledger."),
 		rebuilt:    counter("rebuilt_partitions_total", "Partitions rebuilt from the ledger."),
 		drift:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_drift_counters", Help: "Counters that differed in the last full comparison."}),
+		alarm:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_alarm", Help: "Orgs whose counters have differed for longer than the published tolerance allows."}),
 		folded:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_folded_stream_seq", Help: "Stream sequence up to which the ledger is folded."}),
 		explained: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tally_reconciler_explained", Help: "Causes of the published tolerance in the last full comparison.",
 		}, []string{"cause"}),
+		folds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tally_reconciler_folds_total", Help: "Kept folds: saved, loaded, unusable (corrupt, of another version, or not of this ledger), failed.",
+		}, []string{"result"}),
 	}
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.failures, m.unreadable, m.compared, m.rebuilt, m.drift, m.folded, m.explained}
+	return []prometheus.Collector{m.failures, m.unreadable, m.compared, m.rebuilt, m.drift, m.alarm, m.folded, m.explained, m.folds}
 }

@@ -29,6 +29,8 @@ const (
 	outstandingEveryDefault = time.Second
 	compareEveryDefault     = 30 * time.Second
 	drainTimeoutDefault     = time.Minute
+	keepEveryDefault        = 5 * time.Minute
+	keepEntriesDefault      = 100_000
 )
 
 // readMax bounds one read of the ledger or of an outbox.
@@ -48,11 +50,14 @@ type Config struct {
 	Ledger *ledger.Ledger
 	Events *ledger.Events
 	Epochs Epochs
+	Folds  Folds // nil: every start folds the whole ledger
 	Log    zerolog.Logger
 
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
 	DrainTimeout     time.Duration // how long a rebuild waits for the scribe; 0: 1 min
+	KeepEvery        time.Duration // how often the fold is kept, if it has changed; 0: 5 min
+	KeepEntries      int64         // after how many entries it is kept before that; 0: 100,000
 }
 
 // Validate reports everything that is missing.
@@ -77,10 +82,14 @@ type Reconciler struct {
 	metrics   metrics
 	state     atomic.Pointer[error]
 
-	mu     sync.Mutex // one comparison, rebuild or reading at a time
-	fold   *fold
-	reader *ledger.Reader
-	names  ledger.Names
+	mu       sync.Mutex // one comparison, rebuild or reading at a time
+	fold     *fold
+	recalled bool  // a kept fold was looked for
+	kept     int64 // entries of the fold that was kept last
+	reader   *ledger.Reader
+	names    ledger.Names
+
+	alarms alarms // used by the goroutine of Run
 }
 
 var errStarting = errors.New("reconciler: the ledger is not folded yet")
@@ -103,7 +112,16 @@ func New(cfg Config) (*Reconciler, error) {
 	if cfg.DrainTimeout <= 0 {
 		cfg.DrainTimeout = drainTimeoutDefault
 	}
-	r := &Reconciler{cfg: cfg, tolerance: tolerance, metrics: newMetrics(), fold: newFold(cfg.Store.Partitions()), names: ledger.Names{}}
+	if cfg.KeepEvery <= 0 {
+		cfg.KeepEvery = keepEveryDefault
+	}
+	if cfg.KeepEntries <= 0 {
+		cfg.KeepEntries = keepEntriesDefault
+	}
+	r := &Reconciler{
+		cfg: cfg, tolerance: tolerance, metrics: newMetrics(), fold: newFold(cfg.Store.Partitions()), names: ledger.Names{},
+		alarms: newAlarms(tolerance),
+	}
 	r.reader = cfg.Ledger.Reader("", 0)
 	r.state.Store(&errStarting)
 	return r, nil
@@ -122,17 +140,13 @@ func (r *Reconciler) Collectors() []prometheus.Collector { return r.metrics.all(
 
 // Run folds, writes outstanding counts and compares until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) error {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		r.reader.Close(last)
-	}()
+	defer r.finish(context.WithoutCancel(ctx))
 	follow := time.NewTicker(r.cfg.OutstandingEvery)
 	defer follow.Stop()
 	compare := time.NewTicker(r.cfg.CompareEvery)
 	defer compare.Stop()
+	keep := time.NewTicker(r.cfg.KeepEvery)
+	defer keep.Stop()
 	r.turn(ctx, r.start)
 	for {
 		select {
@@ -140,10 +154,33 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return nil
 		case <-follow.C:
 			r.turn(ctx, r.follow)
+			r.keep(ctx, r.cfg.KeepEntries)
+		case <-keep.C:
+			r.keep(ctx, r.cfg.KeepEntries/keepWorth)
 		case <-compare.C:
 			r.turn(ctx, r.patrol)
+			compare.Reset(r.nextLook())
 		}
 	}
+}
+
+// nextLook is when to compare again: soon where something differs that has not
+// lasted long enough for an alarm.
+func (r *Reconciler) nextLook() time.Duration {
+	if r.alarms.suspects() {
+		return min(r.cfg.CompareEvery, r.tolerance.Sustained.every())
+	}
+	return r.cfg.CompareEvery
+}
+
+// finish keeps the fold for the next start, and lets go of the reader.
+func (r *Reconciler) finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	r.keep(ctx, r.cfg.KeepEntries/keepWorth)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reader.Close(ctx)
 }
 
 // turn runs one step and remembers whether it went well.
@@ -178,7 +215,7 @@ func (r *Reconciler) follow(ctx context.Context) error {
 	return r.writeOutstanding(ctx)
 }
 
-// patrol compares everything and publishes what differs.
+// patrol compares everything and publishes what goes on differing.
 func (r *Reconciler) patrol(ctx context.Context) error {
 	if err := r.heal(ctx); err != nil {
 		return err
@@ -202,6 +239,9 @@ func (r *Reconciler) advance(ctx context.Context, visit func(*budget.Entry)) err
 	if err != nil {
 		return err
 	}
+	if err := r.recall(ctx); err != nil {
+		return err
+	}
 	limit, wait := readMax, time.Duration(0)
 	for r.fold.after < tail.StreamSeq {
 		page, err := r.reader.Next(ctx, limit, wait)
@@ -213,7 +253,7 @@ func (r *Reconciler) advance(ctx context.Context, visit func(*budget.Entry)) err
 			limit, wait = 1, r.cfg.OutstandingEvery
 		}
 		for _, m := range page {
-			r.fold.after = m.StreamSeq
+			r.fold.after, r.fold.hash = m.StreamSeq, m.Hash
 			e, err := r.read(m.Body)
 			if err != nil {
 				r.metrics.unreadable.Inc()

@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/settler"
 	"tallystick/internal/topology"
 	"tallystick/internal/worker"
+	"tallystick/pkg/events"
 )
 
 // Scribe wires the role that carries entries to the ledger.
@@ -53,7 +54,13 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := reconciler.New(reconciler.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Log: s.Log})
+	folds, err := registry.OpenObjects(ctx, s.JetStream, events.StoreFolds)
+	if err != nil {
+		return nil, err
+	}
+	r, err := reconciler.New(reconciler.Config{
+		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Folds: folds, Log: s.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
