@@ -233,7 +233,9 @@ func (w *world) drifts(t *testing.T, want map[string]int64) {
 // at once: own count, own amounts, and drift where the file says so.
 func TestEachCause(t *testing.T) {
 	t.Parallel()
-	amounts := func(tokens int64) map[string]int64 { return map[string]int64{"tokens": tokens, "usd_microcents": 2 * tokens} }
+	amounts := func(tokens int64) map[string]int64 {
+		return map[string]int64{"tokens": tokens, "usd_microcents": 2 * tokens}
+	}
 	causes := []struct {
 		name  string
 		make  func(w *world)

@@ -83,7 +83,7 @@ func tallyOf(m map[string]*tally, name string) *tally {
 type fold struct {
 	after     uint64      // stream sequence of the last entry
 	hash      ledger.Hash // of that entry
-	positions []string // per partition, its outbox id
+	positions []string    // per partition, its outbox id
 	entries   int64
 
 	limits  map[budget.Counter]*limit
