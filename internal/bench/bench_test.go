@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tallystick/internal/testkit"
 )
 
 // asLoad makes the test binary be the load generator.
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, testkit.LibraryLeaks())
 }
 
 func config(t *testing.T) Config {

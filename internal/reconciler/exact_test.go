@@ -19,6 +19,9 @@ import (
 	"tallystick/pkg/redisx"
 )
 
+// loadMax is how long what is under load is looked at.
+const loadMax = 6 * time.Second
+
 // busyOrgs work in partitions of their own.
 func busyOrgs() []string { return []string{org, "rival", "third"} }
 
@@ -82,7 +85,8 @@ func (w *world) work(ctx context.Context, random *rand.Rand, name string, paths 
 		}
 		b.Run(background)
 		done += len(ids)
-		rest(ctx, time.Duration(random.IntN(15))*time.Millisecond) // the scribe and the comparisons have to live too
+		// The scribe and the comparisons have to live too, on a slow machine.
+		rest(ctx, time.Duration(random.IntN(15))*time.Millisecond*time.Duration(1+done/2000))
 	}
 	return done
 }
@@ -109,6 +113,7 @@ func (w *world) underLoad(t *testing.T, check func(random *rand.Rand)) {
 			if _, err := ends.Turn(context.WithoutCancel(ctx)); err != nil {
 				t.Error(err)
 			}
+			rest(ctx, 2*time.Millisecond)
 		}
 	})
 	load.Go(func() {
@@ -144,7 +149,7 @@ func TestNeverFalseDrift(t *testing.T) {
 		for range 2 {
 			r := w.reconciler(t)
 			both.Go(func() {
-				for range 20 {
+				for until := time.Now().Add(loadMax); time.Now().Before(until); {
 					a, err := r.Reconcile(t.Context(), "")
 					if err != nil || a.Verdict != events.VerdictOK || len(a.Orgs) != len(busyOrgs()) {
 						t.Errorf("%+v, %v", a, err)
@@ -179,7 +184,7 @@ func TestInjectedDriftUnderLoad(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.underLoad(t, func(random *rand.Rand) {
-		for range 15 {
+		for until := time.Now().Add(loadMax); time.Now().Before(until); {
 			injected := map[string]map[string]int64{} // by limit's key, by counter
 			want := map[string]int64{}
 			for range 1 + random.IntN(4) { // the same counter twice is a sum

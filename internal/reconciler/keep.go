@@ -54,7 +54,7 @@ func (r *Reconciler) keep(ctx context.Context, entries int64) {
 		r.mu.Unlock()
 		return
 	}
-	packed, after := r.fold.pack(), r.fold.after
+	packed, after, before := r.fold.pack(), r.fold.after, r.kept
 	r.kept = r.fold.entries // also where it fails: the next time is soon enough
 	r.mu.Unlock()
 	name := fmt.Sprintf("%s%020d-%s", foldPrefix, after, uuid.NewString())
@@ -62,6 +62,12 @@ func (r *Reconciler) keep(ctx context.Context, entries int64) {
 	if err == nil {
 		r.metrics.folds.WithLabelValues(foldSaved).Inc()
 		err = r.prune(ctx)
+	}
+	if ctx.Err() != nil { // cut short by the end, which tries once more
+		r.mu.Lock()
+		r.kept = before
+		r.mu.Unlock()
+		return
 	}
 	if err != nil {
 		r.metrics.folds.WithLabelValues(foldFailed).Inc()

@@ -33,7 +33,7 @@ func (w *world) folds(t testing.TB) *registry.Objects {
 func (w *world) keeping(t testing.TB, folds reconciler.Folds) *reconciler.Reconciler {
 	t.Helper()
 	r, err := reconciler.New(reconciler.Config{
-		Store: w.store, Ledger: w.ledger, Events: ledger.NewEvents(w.js), Epochs: w.epochs, Folds: folds, Log: zerolog.Nop(),
+		Store: w.store, Ledger: w.ledger, Events: ledger.NewEvents(w.js), Epochs: w.epochs, Folds: folds, Log: zerolog.New(t.Output()),
 		OutstandingEvery: 20 * time.Millisecond, CompareEvery: time.Hour, DrainTimeout: 10 * time.Second, KeepEntries: 10,
 	})
 	must(t, err)
@@ -104,7 +104,7 @@ func TestGoesOnFromAKeptFold(t *testing.T) {
 			t.Errorf("round %d: loaded %v folds", i, loaded)
 		}
 		if folded(t, r, "saved") == 0 || folded(t, r, "unusable")+folded(t, r, "failed") > 0 {
-			t.Errorf("round %d: saved %v", i, folded(t, r, "saved"))
+			t.Errorf("round %d: saved %v, failed %v", i, folded(t, r, "saved"), folded(t, r, "failed"))
 		}
 	}
 	kept, err := folds.List(t.Context(), "")
