@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"examples/pipeline": {"pkg/client", "pkg/events"},
 
 	// For tests alone.
-	"internal/testkit":  slices.Concat(shell, []string{natsSrv, natsJWT, nkeys}),
+	"internal/testkit":  slices.Concat(shell, []string{natsSrv, natsJWT, nkeys, "go.uber.org/goleak"}),
 	"internal/archtest": {},
 }
 

@@ -13,11 +13,12 @@ import (
 	"go.uber.org/goleak"
 
 	"tallystick/internal/money"
+	"tallystick/internal/testkit"
 	"tallystick/pkg/client"
 	"tallystick/pkg/events"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
 
 // run runs one command line with an empty environment.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {

@@ -56,7 +56,13 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := reconciler.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Log: s.Log}
+	folds, err := registry.OpenObjects(ctx, s.JetStream, events.StoreFolds)
+	if err != nil {
+		return nil, err
+	}
+	cfg := reconciler.Config{
+		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Folds: folds, Log: s.Log,
+	}
 	if s.AuditJetStream != nil { // credentials of an older installation have no user there
 		if cfg.Mirror, err = ledger.OpenMirror(ctx, s.AuditJetStream); err != nil {
 			return nil, err
