@@ -122,7 +122,8 @@ func (f *fold) apply(e *budget.Entry) {
 	case budget.KindPolicyChanged:
 		f.learn(e)
 		return
-	case budget.KindAgentRegistered, budget.KindAgentRevoked, budget.KindAdministered, budget.KindCharged, budget.KindDenied, budget.KindGap:
+	case budget.KindAgentRegistered, budget.KindAgentRevoked, budget.KindAdministered, budget.KindCharged, budget.KindDenied, budget.KindGap,
+		budget.KindCorrected, budget.KindRefunded, budget.KindDisputed:
 		return
 	}
 	execution, err := uuid.Parse(e.Execution)

@@ -215,7 +215,8 @@ func (f *found) remember(e *budget.Entry, now time.Time) {
 	}
 	records := f.records[e.Partition]
 	switch e.Kind {
-	case budget.KindSettled, budget.KindReleased, budget.KindLateSettled, budget.KindCharged:
+	case budget.KindSettled, budget.KindReleased, budget.KindLateSettled, budget.KindCharged,
+		budget.KindCorrected, budget.KindRefunded, budget.KindDisputed:
 		if !retained(budget.StateSettled, e.At, now) {
 			delete(records, e.Execution)
 			return

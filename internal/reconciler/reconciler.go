@@ -58,6 +58,8 @@ type Config struct {
 	Folds  Folds          // nil: every start folds the whole ledger
 	Log    zerolog.Logger
 
+	Evidence EvidenceFunc // of corrections; nil: they carry none
+
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
 	MirrorEvery      time.Duration // how often it looks at the mirror; 0: 10 s

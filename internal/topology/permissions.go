@@ -95,7 +95,7 @@ func AdminVerbs(worker string) []string {
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
 		return []string{
-			events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance,
+			events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminLedgerCorrect, events.AdminPrincipalBalance,
 			events.AdminReportMake, events.AdminReportList, events.AdminReportGet,
 		}
 	case Registrar:

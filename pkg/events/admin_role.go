@@ -37,7 +37,7 @@ func CheckReason(v string) *Error {
 }
 
 // RoleVerbs are the verbs that a role gives inside the admin's own org. What
-// concerns an installation, org_create, org_set and rebuild, is in no role.
+// concerns an installation, org_create, org_set, rebuild and ledger_correct, is in no role.
 //
 // An auditor reads what happened, and nothing of who and what there is.
 func RoleVerbs(role string) []string {

@@ -75,6 +75,8 @@ const (
 	AdminCheckpoint = "ledger_checkpoint"
 	AdminReconcile  = "reconcile"
 	AdminRebuild    = "rebuild"
+
+	AdminLedgerCorrect = "ledger_correct"
 )
 
 // Types of events.
