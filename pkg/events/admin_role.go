@@ -33,11 +33,13 @@ func CheckReason(v string) *Error {
 }
 
 // RoleVerbs are the verbs that a role gives inside the admin's own org. What
-// concerns an installation, org_create, org_set and rebuild, is in no role.
+// concerns an installation, org_create, org_set and rebuild, is in no role, nor
+// is evidence_put: only the operator corrects.
 func RoleVerbs(role string) []string {
 	viewer := []string{
 		AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList,
 		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile,
+		AdminEvidenceGet, AdminEvidenceList,
 	}
 	switch role {
 	case RoleViewer:

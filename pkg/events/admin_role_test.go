@@ -10,7 +10,7 @@ import (
 // must be put somewhere. A viewer only looks.
 func TestRoleVerbs(t *testing.T) {
 	t.Parallel()
-	installation := []string{AdminOrgCreate, AdminOrgSet, AdminRebuild}
+	installation := []string{AdminOrgCreate, AdminOrgSet, AdminRebuild, AdminEvidencePut}
 	for _, verb := range adminVerbs() {
 		if in := slices.Contains(RoleVerbs(RoleAdmin), verb); in == slices.Contains(installation, verb) {
 			t.Errorf("%s is in both or in none: %v", verb, in)
@@ -22,7 +22,7 @@ func TestRoleVerbs(t *testing.T) {
 		}
 		switch verb {
 		case AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminPrincipalList,
-			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile:
+			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile, AdminEvidenceGet, AdminEvidenceList:
 		default:
 			t.Errorf("a viewer may %s", verb)
 		}

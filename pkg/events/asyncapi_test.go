@@ -198,6 +198,7 @@ func adminVerbs() []string {
 		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
 		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
 		AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
+		AdminEvidencePut, AdminEvidenceGet, AdminEvidenceList,
 	}
 }
 

@@ -70,6 +70,10 @@ const (
 	AdminLedger    = "ledger"
 	AdminReconcile = "reconcile"
 	AdminRebuild   = "rebuild"
+
+	AdminEvidencePut  = "evidence_put"
+	AdminEvidenceGet  = "evidence_get"
+	AdminEvidenceList = "evidence_list"
 )
 
 // Types of events.
