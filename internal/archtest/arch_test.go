@@ -20,6 +20,7 @@ const (
 	cobra     = "github.com/spf13/cobra"
 	prom      = "github.com/prometheus/client_golang"
 	bcrypts   = "golang.org/x/crypto"
+	mimetypes = "github.com/gabriel-vasile/mimetype"
 )
 
 // What the floors share.
@@ -52,6 +53,7 @@ var mayImport = map[string][]string{
 	"internal/ledger":   {"pkg/events", "pkg/budget", "internal/topology", natsGo, atomicPub},
 	"internal/registry": {"pkg/events", "pkg/budget", "internal/topology", natsGo, uuids},
 	"internal/topology": {"pkg/events", natsGo, natsSrv, natsJWT, nkeys, bcrypts},
+	"internal/evidence": {"pkg/events", mimetypes},
 	"internal/callout":  {"pkg/events", "internal/registry", "internal/topology", natsGo, natsJWT, nkeys, zerolog, prom},
 
 	// Roles: one job each, neither NATS nor Redis by name.
@@ -59,7 +61,7 @@ var mayImport = map[string][]string{
 	"internal/settler":    role,
 	"internal/scribe":     role,
 	"internal/reaper":     role,
-	"internal/reconciler": role,
+	"internal/reconciler": slices.Concat(role, []string{"internal/evidence"}),
 	"internal/registrar":  slices.Concat(role, []string{"internal/callout"}),
 
 	// Shells: what a process needs around its role.
