@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"internal/demo":  slices.Concat(shell, []string{"internal/app", "internal/allinone", "internal/reconciler"}),
 	"internal/bench": slices.Concat(shell, roles, []string{"internal/app", "internal/allinone", "lua"}),
 
-	"internal/wiring": slices.Concat(plumbing, roles, []string{"internal/app", "internal/callout"}),
+	"internal/wiring": slices.Concat(plumbing, roles, []string{"pkg/events", "internal/app", "internal/callout"}),
 
 	// Processes: one line of wiring each.
 	"cmd/reserver":   command,

@@ -52,6 +52,8 @@ type Config struct {
 	Mirror *ledger.Ledger // the copy in account AUDIT; nil: none is checked
 	Log    zerolog.Logger
 
+	Evidence EvidenceConfig // without Files, none is kept
+
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
 	MirrorEvery      time.Duration // how often it looks at the mirror; 0: 10 s
@@ -70,6 +72,10 @@ func (c Config) Validate() error {
 	need(c.Ledger != nil, "Ledger")
 	need(c.Events != nil, "Events")
 	need(c.Epochs != nil, "Epochs")
+	if c.Evidence.Files != nil {
+		need(c.Evidence.Uploads != nil, "Evidence.Uploads")
+		need(c.Evidence.Orgs != nil, "Evidence.Orgs")
+	}
 	return errors.Join(errs...)
 }
 
@@ -84,6 +90,8 @@ type Reconciler struct {
 	fold   *fold
 	reader *ledger.Reader
 	names  ledger.Names
+
+	evidence evidenceKeeper
 
 	mirror mirrored // of the goroutine that runs
 }
@@ -112,6 +120,7 @@ func New(cfg Config) (*Reconciler, error) {
 		cfg.DrainTimeout = drainTimeoutDefault
 	}
 	r := &Reconciler{cfg: cfg, tolerance: tolerance, metrics: newMetrics(), fold: newFold(cfg.Store.Partitions()), names: ledger.Names{}}
+	r.evidence.EvidenceConfig = cfg.Evidence
 	r.reader = cfg.Ledger.Reader("", 0)
 	r.state.Store(&errStarting)
 	return r, nil

@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/settler"
 	"tallystick/internal/topology"
 	"tallystick/internal/worker"
+	"tallystick/pkg/events"
 )
 
 // Scribe wires the role that carries entries to the ledger.
@@ -54,6 +55,13 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 		return nil, err
 	}
 	cfg := reconciler.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Log: s.Log}
+	cfg.Evidence.Orgs = epochs
+	if cfg.Evidence.Files, err = registry.OpenObjects(ctx, s.JetStream, events.StoreEvidence); err != nil {
+		return nil, err
+	}
+	if cfg.Evidence.Uploads, err = registry.OpenUploads(ctx, s.JetStream); err != nil {
+		return nil, err
+	}
 	if s.AuditJetStream != nil { // credentials of an older installation have no user there
 		if cfg.Mirror, err = ledger.OpenMirror(ctx, s.AuditJetStream); err != nil {
 			return nil, err
