@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"tallystick/internal/evidence"
 	"tallystick/internal/registry"
@@ -35,6 +36,10 @@ type evidenceKeeper struct {
 	EvidenceConfig
 	mu sync.Mutex // one new file at a time
 }
+
+// storeTimeout bounds the storing of one file. A write that fails makes the
+// client purge what it wrote, which nobody may: it would wait for an answer.
+const storeTimeout = 30 * time.Second
 
 // What is told of a file beside its content.
 const (
@@ -195,6 +200,8 @@ func (r *Reconciler) keep(ctx context.Context, req worker.AdminRequest, q events
 		return none, err
 	}
 	k, name := &r.evidence, objectName(q.Org, q.Evidence)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	there, err := k.Files.Stat(ctx, name)
