@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tallystick/internal/money"
 	"tallystick/pkg/client"
 	"tallystick/pkg/events"
 )
@@ -63,7 +64,7 @@ func TestUsageErrors(t *testing.T) {
 		{"balance --token t", "--data"},
 		{"org create acme", "--data"},
 		{"admin add --org o", "name"},
-		{"admin add --org o --name n --role owner", "admin or viewer"},
+		{"admin add --org o --name n --role owner", "admin, viewer or auditor"},
 		{"admin list", "org"},
 		{"admin set --org o a", "role"},
 		{"admin remove --org o", "--admin"},
@@ -72,8 +73,8 @@ func TestUsageErrors(t *testing.T) {
 		{"agent register --org o --pool p --name=\xff", `argument 7 is not UTF-8: "--name=\xff"`},
 		{"reconcile", "--once"},
 		{"ledger verify", "--file"},
-		{"ledger verify --org o --against f", "not there yet"},
-		{"ledger checkpoint --org o", "not there yet"},
+		{"ledger verify --against f", "--org ORG, or --file EXPORT"},
+		{"ledger checkpoint", "org"},
 		{"doctor", "not there yet"},
 		{"agent register --org o --name n", "pool"},
 		{"agent register --org o --pool p", "name"},
@@ -165,7 +166,7 @@ func TestMoney(t *testing.T) {
 		0: "0 ($0.00)", 1: "1 ($0.00000001)", 250_000: "250,000 ($0.0025)", 100_000_000: "100,000,000 ($1.00)",
 		123_456_789_012: "123,456,789,012 ($1,234.56789012)", -5_000_000: "-5,000,000 (-$0.05)",
 	} {
-		if got := amount(microcents, n); got != want {
+		if got := amount(money.Microcents, n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}

@@ -142,7 +142,6 @@ func fromRaw(raw *jetstream.RawStreamMsg) (Message, error) {
 func newMessage(streamSeq uint64, subject string, header func(string) string, body []byte) (Message, error) {
 	m := Message{StreamSeq: streamSeq, Subject: subject, Body: body, Positions: header(events.HeaderPositions)}
 	m.Seq, _ = strconv.ParseUint(header(events.HeaderSeq), 10, 64)
-	m.Prev, _ = ParseHash(header(events.HeaderPrev))
-	m.Hash, _ = ParseHash(header(events.HeaderHash))
+	m.Prev, m.Hash = parseLink(header(events.HeaderPrev), header(events.HeaderHash))
 	return m, nil
 }

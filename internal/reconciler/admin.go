@@ -25,9 +25,10 @@ const (
 // Verbs are the operators' verbs that the reconciler serves.
 func (r *Reconciler) Verbs() map[string]worker.AdminFunc {
 	return map[string]worker.AdminFunc{
-		events.AdminLedger:    r.serveLedger,
-		events.AdminReconcile: r.serveReconcile,
-		events.AdminRebuild:   r.serveRebuild,
+		events.AdminLedger:     r.serveLedger,
+		events.AdminCheckpoint: r.serveCheckpoint,
+		events.AdminReconcile:  r.serveReconcile,
+		events.AdminRebuild:    r.serveRebuild,
 
 		events.AdminPrincipalBalance: r.servePrincipalBalance,
 

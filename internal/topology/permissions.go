@@ -95,7 +95,8 @@ func AdminVerbs(worker string) []string {
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
 		return []string{
-			events.AdminLedger, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance,
+			events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance,
+			events.AdminReportMake, events.AdminReportList, events.AdminReportGet,
 			events.AdminEvidencePut, events.AdminEvidenceGet, events.AdminEvidenceList,
 		}
 	case Registrar:
@@ -142,7 +143,7 @@ func brokerRights(worker string) Rights {
 	case Reaper:
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
-		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta, events.BucketAdmins, events.BucketOrgs),
+		add(readLedger(), browse(events.StreamLedger), browse(events.StreamEvents), readBuckets(events.BucketMeta, events.BucketAdmins, events.BucketOrgs),
 			writeBucket(events.BucketMeta), keepUploads(), []string{events.AllEvents})
 		for _, store := range ObjectStores() {
 			add(keepObjects(store))

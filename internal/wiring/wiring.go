@@ -5,10 +5,12 @@ package wiring
 import (
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 
 	"tallystick/internal/app"
 	"tallystick/internal/callout"
+	"tallystick/internal/checkpoint"
 	"tallystick/internal/ledger"
 	"tallystick/internal/reaper"
 	"tallystick/internal/reconciler"
@@ -67,15 +69,56 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 			return nil, err
 		}
 	}
+	if err := checkpoints(ctx, s, &cfg); err != nil {
+		return nil, err
+	}
 	r, err := reconciler.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Reconciler, Conn: s.Admin, Verbs: r.Verbs(), Admins: epochs, Timeout: reconciler.AdminTimeout, Log: s.Log})
+	reports, err := reportsOf(ctx, s, l, r)
 	if err != nil {
 		return nil, err
 	}
-	return app.Together{r, verbs}, nil
+	served := r.Verbs()
+	maps.Copy(served, reports.Verbs())
+	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Reconciler, Conn: s.Admin, Verbs: served, Admins: epochs, Timeout: reconciler.AdminTimeout, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	return app.Together{r, reports, verbs}, nil
+}
+
+// reportsOf wires the reports that the reconciler makes.
+func reportsOf(ctx context.Context, s *app.Shell, l *ledger.Ledger, r *reconciler.Reconciler) (*reconciler.Reports, error) {
+	objects, err := registry.OpenObjects(ctx, s.JetStream, events.StoreReports)
+	if err != nil {
+		return nil, err
+	}
+	return reconciler.NewReports(reconciler.ReportsConfig{
+		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Objects: objects, Orgs: r.Orgs, Log: s.Log, NoDaily: s.Config.NoDailyReports,
+	})
+}
+
+// checkpoints gives the reconciler what it signs with, if it is told of a key.
+func checkpoints(ctx context.Context, s *app.Shell, cfg *reconciler.Config) error {
+	if s.Config.CheckpointKey == "" {
+		s.Log.Warn().Msg("no checkpoint key: checkpoints are not signed")
+		return nil
+	}
+	if s.AuditJetStream == nil {
+		return errors.New("the reconciler's credentials name no user in account AUDIT")
+	}
+	keys := checkpoint.NewKeys(s.Config.CheckpointKey)
+	if err := keys.Check(); err != nil {
+		return err
+	}
+	kept, err := registry.OpenCheckpoints(ctx, s.AuditJetStream)
+	if err != nil {
+		return err
+	}
+	cfg.Signer, cfg.Checkpoints, cfg.CheckpointDir = keys, kept, s.Config.CheckpointDir
+	return nil
 }
 
 // Reserver wires the role that reserves, extends and charges.

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A verb is in the admin's role, or it concerns the installation: a new one
@@ -22,10 +24,14 @@ func TestRoleVerbs(t *testing.T) {
 		}
 		switch verb {
 		case AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminPrincipalList,
-			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile, AdminEvidenceGet, AdminEvidenceList:
+			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminCheckpoint, AdminReconcile,
+			AdminReportMake, AdminReportList, AdminReportGet, AdminEvidenceGet, AdminEvidenceList:
 		default:
 			t.Errorf("a viewer may %s", verb)
 		}
+	}
+	if diff := cmp.Diff([]string{AdminLedger, AdminCheckpoint, AdminReportList, AdminReportGet, AdminEvidenceGet, AdminEvidenceList}, RoleVerbs(RoleAuditor)); diff != "" {
+		t.Errorf("an auditor reads entries, checkpoints, reports and evidence: %s", diff)
 	}
 	for _, role := range []string{"", "owner", "Admin"} {
 		if verbs := RoleVerbs(role); len(verbs) != 0 {

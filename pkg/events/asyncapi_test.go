@@ -197,11 +197,12 @@ func adminVerbs() []string {
 		AdminAdminAdd, AdminAdminList, AdminAdminSet, AdminAdminRemove, AdminAdminRotate,
 		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
 		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
-		AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
+		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild,
+		AdminReportMake, AdminReportList, AdminReportGet,
 		AdminEvidencePut, AdminEvidenceGet, AdminEvidenceList,
 	}
 }
 
 func eventTypes() []string {
-	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead}
+	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead, EventReportReady}
 }

@@ -65,11 +65,16 @@ const (
 	AdminPrincipalShow    = "principal_show"
 	AdminPrincipalBalance = "principal_balance"
 
-	AdminSettle    = "settle"
-	AdminRelease   = "release"
-	AdminLedger    = "ledger"
-	AdminReconcile = "reconcile"
-	AdminRebuild   = "rebuild"
+	AdminReportMake = "report_make"
+	AdminReportList = "report_list"
+	AdminReportGet  = "report_get"
+
+	AdminSettle     = "settle"
+	AdminRelease    = "release"
+	AdminLedger     = "ledger"
+	AdminCheckpoint = "ledger_checkpoint"
+	AdminReconcile  = "reconcile"
+	AdminRebuild    = "rebuild"
 
 	AdminEvidencePut  = "evidence_put"
 	AdminEvidenceGet  = "evidence_get"
@@ -83,6 +88,7 @@ const (
 	EventSettleUnmatched    = "settle_unmatched"
 	EventDenials            = "denials"
 	EventLedgerHead         = "ledger_head"
+	EventReportReady        = "report_ready"
 )
 
 // Patterns to subscribe to, and the subjects streams store.
