@@ -77,12 +77,12 @@ func TestEvidence(t *testing.T) {
 	}
 	describes("list", rows[0].(object), nil)
 
-	viewer := s.admin(org, "v", "viewer")
-	doc, code, text := viewer.run("ledger", "evidence", "list", "--org", org)
-	if rows, _ := doc["evidence"].([]any); code != 0 || len(rows) != 1 {
-		t.Errorf("a viewer's list: exit %d: %s", code, text)
-	}
-	for _, a := range []*admin{viewer, s.admin(org, "a", "admin")} {
+	for _, role := range []string{"viewer", "auditor", "admin"} {
+		a := s.admin(org, role, role)
+		doc, code, text := a.run("ledger", "evidence", "list", "--org", org)
+		if rows, _ := doc["evidence"].([]any); code != 0 || len(rows) != 1 {
+			t.Errorf("list as %s: exit %d: %s", role, code, text)
+		}
 		line{6, "", "ledger evidence put --org " + org + " " + file}.check(t, a.run)
 	}
 	stranger := s.admin(foreign, "x", "admin")
