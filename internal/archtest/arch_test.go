@@ -21,6 +21,7 @@ const (
 	prom      = "github.com/prometheus/client_golang"
 	notes     = "golang.org/x/mod/sumdb/note"
 	bcrypts   = "golang.org/x/crypto"
+	mimetypes = "github.com/gabriel-vasile/mimetype"
 	charts    = "github.com/go-analyze/charts"
 )
 
@@ -54,6 +55,7 @@ var mayImport = map[string][]string{
 	"internal/ledger":     {"pkg/events", "pkg/budget", "internal/topology", natsGo, atomicPub},
 	"internal/checkpoint": {"pkg/events", "internal/ledger", notes},
 	"internal/registry":   {"pkg/events", "pkg/budget", "internal/topology", natsGo, uuids},
+	"internal/evidence":   {"pkg/events", mimetypes},
 	"internal/topology":   {"pkg/events", natsGo, natsSrv, natsJWT, nkeys, bcrypts},
 	"internal/callout":    {"pkg/events", "internal/registry", "internal/topology", natsGo, natsJWT, nkeys, zerolog, prom},
 
@@ -66,7 +68,7 @@ var mayImport = map[string][]string{
 	"internal/settler":    role,
 	"internal/scribe":     role,
 	"internal/reaper":     role,
-	"internal/reconciler": slices.Concat(role, []string{"internal/checkpoint", "internal/report"}),
+	"internal/reconciler": slices.Concat(role, []string{"internal/checkpoint", "internal/report", "internal/evidence"}),
 	"internal/registrar":  slices.Concat(role, []string{"internal/callout"}),
 
 	// Shells: what a process needs around its role.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -173,16 +172,4 @@ func fetchReport(ctx context.Context, op *client.Operator, q events.ReportGet) (
 		}
 		return content, nil
 	}
-}
-
-func writeNew(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.Write(content); err != nil {
-		return err
-	}
-	return f.Close()
 }

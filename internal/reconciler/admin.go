@@ -32,6 +32,10 @@ func (r *Reconciler) Verbs() map[string]worker.AdminFunc {
 		events.AdminRebuild:       r.serveRebuild,
 
 		events.AdminPrincipalBalance: r.servePrincipalBalance,
+
+		events.AdminEvidencePut:  r.serveEvidencePut,
+		events.AdminEvidenceGet:  r.serveEvidenceGet,
+		events.AdminEvidenceList: r.serveEvidenceList,
 	}
 }
 

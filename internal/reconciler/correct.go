@@ -14,10 +14,6 @@ import (
 	"tallystick/pkg/redisx"
 )
 
-// EvidenceFunc tells of a stored file of an org; its error is an *events.Error
-// where there is none.
-type EvidenceFunc func(ctx context.Context, org, id string) (mediaType string, size int64, err error)
-
 // serveCorrect writes a correction, a refund or a dispute of an entry.
 func (r *Reconciler) serveCorrect(ctx context.Context, req worker.AdminRequest) ([]byte, error) {
 	q, refused := events.DecodeLedgerCorrect(req.Body)
@@ -97,7 +93,7 @@ func (r *Reconciler) correctArgs(ctx context.Context, q events.LedgerCorrect, m 
 		args.Limits = slices.DeleteFunc(limits, func(id budget.LimitID) bool { return args.Amounts[id.Unit] == 0 })
 	}
 	var err error
-	args.Told.Evidence, err = r.evidence(ctx, q)
+	args.Told.Evidence, err = r.evidenceOf(ctx, q)
 	return args, err
 }
 
@@ -113,14 +109,12 @@ func limitsIn(e budget.Entry) []budget.LimitID {
 	return out
 }
 
-func (r *Reconciler) evidence(ctx context.Context, q events.LedgerCorrect) (redisx.Evidence, error) {
+// evidenceOf is what the store says of the file that a correction rests on.
+func (r *Reconciler) evidenceOf(ctx context.Context, q events.LedgerCorrect) (redisx.Evidence, error) {
 	if q.Evidence == nil {
 		return redisx.Evidence{}, nil
 	}
-	if r.cfg.Evidence == nil {
-		return redisx.Evidence{}, events.InvalidArgument("evidence", "this installation keeps no evidence", "")
-	}
-	mediaType, size, err := r.cfg.Evidence(ctx, q.Org, *q.Evidence)
+	mediaType, size, err := r.Evidence(ctx, q.Org, *q.Evidence)
 	return redisx.Evidence{ID: *q.Evidence, Type: mediaType, Size: size}, err
 }
 

@@ -58,7 +58,7 @@ type Config struct {
 	Folds  Folds          // nil: every start folds the whole ledger
 	Log    zerolog.Logger
 
-	Evidence EvidenceFunc // of corrections; nil: they carry none
+	Evidence EvidenceConfig // without Files, none is kept
 
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
@@ -88,6 +88,10 @@ func (c Config) Validate() error {
 	need(c.Events != nil, "Events")
 	need(c.Epochs != nil, "Epochs")
 	need(c.Signer == nil || c.Checkpoints != nil, "Checkpoints to sign for")
+	if c.Evidence.Files != nil {
+		need(c.Evidence.Uploads != nil, "Evidence.Uploads")
+		need(c.Evidence.Orgs != nil, "Evidence.Orgs")
+	}
 	return errors.Join(errs...)
 }
 
@@ -106,6 +110,8 @@ type Reconciler struct {
 	names    ledger.Names
 	heads    heads
 	notary   notary
+
+	evidence evidenceKeeper
 
 	mirror mirrored // of the goroutine that runs
 	alarms alarms   // the same
@@ -150,6 +156,7 @@ func New(cfg Config) (*Reconciler, error) {
 		cfg: cfg, tolerance: tolerance, metrics: newMetrics(), fold: newFold(cfg.Store.Partitions()), names: ledger.Names{},
 		alarms: newAlarms(tolerance),
 	}
+	r.evidence.EvidenceConfig = cfg.Evidence
 	r.reader = cfg.Ledger.Reader("", 0)
 	r.heads.last, r.notary.proofs = map[string]ledger.Message{}, map[string]*proof{}
 	r.state.Store(&errStarting)

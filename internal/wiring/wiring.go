@@ -63,6 +63,13 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	cfg := reconciler.Config{
 		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Folds: folds, Log: s.Log,
 	}
+	cfg.Evidence.Orgs = epochs
+	if cfg.Evidence.Files, err = registry.OpenObjects(ctx, s.JetStream, events.StoreEvidence); err != nil {
+		return nil, err
+	}
+	if cfg.Evidence.Uploads, err = registry.OpenUploads(ctx, s.JetStream); err != nil {
+		return nil, err
+	}
 	if s.AuditJetStream != nil { // credentials of an older installation have no user there
 		if cfg.Mirror, err = ledger.OpenMirror(ctx, s.AuditJetStream); err != nil {
 			return nil, err

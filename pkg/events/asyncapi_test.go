@@ -199,6 +199,7 @@ func adminVerbs() []string {
 		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
 		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild, AdminLedgerCorrect,
 		AdminReportMake, AdminReportList, AdminReportGet,
+		AdminEvidencePut, AdminEvidenceGet, AdminEvidenceList,
 	}
 }
 

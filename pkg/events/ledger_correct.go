@@ -65,16 +65,6 @@ func (r *reader) correction(q *LedgerCorrect) {
 	}
 }
 
-// hash reads a SHA-256 in hex.
-func (m *members) hash() string {
-	path := m.field()
-	v := m.r.text(path, 0, MaxPayloadBytes)
-	if m.r.ok() && !validHex(v, 64) {
-		m.r.fail(faultMeaning, path, "must be 64 lower-case hex digits", "")
-	}
-	return v
-}
-
 // KindOf is the kind of the entry that is asked for.
 func (q LedgerCorrect) KindOf() LedgerKind {
 	if q.Kind == nil {

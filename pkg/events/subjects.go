@@ -77,6 +77,9 @@ const (
 	AdminRebuild    = "rebuild"
 
 	AdminLedgerCorrect = "ledger_correct"
+	AdminEvidencePut   = "evidence_put"
+	AdminEvidenceGet   = "evidence_get"
+	AdminEvidenceList  = "evidence_list"
 )
 
 // Types of events.
