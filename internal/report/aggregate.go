@@ -87,6 +87,9 @@ func (a *Aggregator) Add(e *budget.Entry, place AsOf) {
 	if e.Kind == budget.KindOverrunRefused {
 		a.deltas = refused(e, a.deltas)
 	}
+	if e.Kind == kindDisputed && len(e.Moves) == 0 {
+		a.deltas = claimed(e, a.deltas)
+	}
 	step := a.series.calendar.at(e.At)
 	a.book(e, h, inRange)
 	a.bookPools(e, h, inRange)
@@ -196,6 +199,19 @@ func refused(e *budget.Entry, into []delta) []delta {
 		if n > detail.Authorised[unit] {
 			into = append(into, delta{unit: unit, refused: n - detail.Authorised[unit]})
 		}
+	}
+	return into
+}
+
+// claimed gives what a dispute is about, unit by unit. It concerns no pool as
+// long as it moves nothing.
+func claimed(e *budget.Entry, into []delta) []delta {
+	var detail struct{ Amounts budget.Amounts }
+	if json.Unmarshal(e.Detail, &detail) != nil {
+		return into
+	}
+	for unit, n := range detail.Amounts {
+		into = append(into, delta{unit: unit, claimed: n})
 	}
 	return into
 }

@@ -110,7 +110,7 @@ type Sums struct {
 	Corrections int64 `json:"corrections"` // entries that are corrected, refunded or disputed
 	Corrected   int64 `json:"corrected"`   // part of spent, as are the next two
 	Refunded    int64 `json:"refunded"`
-	Disputed    int64 `json:"disputed"`
+	Disputed    int64 `json:"disputed"` // claims too, which move nothing; below 0 as what comes back is
 	Adjusted    int64 `json:"adjusted"`
 	CapChanges  int64 `json:"cap_changes"` // how often; Limits have from what to what
 }

@@ -9,6 +9,7 @@ type delta struct {
 	unit string
 	budget.Counters
 	refused int64 // of a refused overrun, which moves nothing
+	claimed int64 // of a dispute, which moves nothing
 }
 
 // add books an entry's delta.
@@ -62,7 +63,7 @@ func (s *Sums) correct(kind budget.Kind, d delta) {
 	case kindRefunded:
 		s.Refunded += d.Spent
 	case kindDisputed:
-		s.Disputed += d.Spent
+		s.Disputed += d.Spent - d.claimed
 	}
 }
 

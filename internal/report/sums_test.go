@@ -212,9 +212,10 @@ func TestWhatCounts(t *testing.T) {
 				{Kind: "corrected", Moves: both(budget.Move{Spent: -10})},
 				{Kind: "refunded", Moves: both(budget.Move{Spent: -20})},
 				{Kind: "disputed", Moves: both(budget.Move{Spent: -5})},
+				{Kind: "disputed", Detail: []byte(`{"amounts":{"tokens":40}}`)},
 				{Kind: "corrected", Moves: twoLevels(budget.Move{Spent: 7}, budget.Move{Spent: -7})},
 			},
-			report.Sums{Entries: 5, Spent: 65, Corrections: 4, Corrected: -10, Refunded: -20, Disputed: -5},
+			report.Sums{Entries: 6, Spent: 65, Corrections: 5, Corrected: -10, Refunded: -20, Disputed: -45},
 		},
 		"caps": {
 			[]budget.Entry{{Kind: budget.KindPolicyChanged, Moves: both(budget.Move{Cap: 500})[:1]}, {Kind: budget.KindPolicyChanged, Moves: both(budget.Move{Cap: -100})[:1]}},
