@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"tallystick/internal/ledger"
 	"tallystick/internal/topology"
+	"tallystick/pkg/redisx"
 )
 
 // LaunchHeld starts the workers that UpConfig.Held kept back, and returns when
@@ -35,4 +38,14 @@ func (s *System) LedgerLast(ctx context.Context) (uint64, error) {
 	}
 	tail, _, err := l.Tail(ctx)
 	return tail.StreamSeq, err
+}
+
+// Borrow gives a running worker's connections to whoever measures its parts
+// alone, with the worker's rights.
+func (s *System) Borrow(worker string) (jetstream.JetStream, *redisx.Store, error) {
+	i := s.index(worker)
+	if i < 0 || s.members[i].shell == nil {
+		return nil, nil, fmt.Errorf("no %s", worker)
+	}
+	return s.members[i].shell.JetStream, s.members[i].shell.Store, nil
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"tallystick/internal/testkit"
 	"tallystick/internal/topology"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
 
 func within(t *testing.T) context.Context {
 	t.Helper()

@@ -29,6 +29,8 @@ type UpConfig struct {
 	// Held are workers to keep back until LaunchHeld: a benchmark measures
 	// the doors without the ledger's share.
 	Held []string
+	// NoDailyReports: the reconciler makes reports only when asked.
+	NoDailyReports bool
 }
 
 // Validate returns every problem at once.
@@ -147,7 +149,7 @@ func (s *System) launch(ctx context.Context, m *member, set topology.Set) error 
 	cfg := app.Config{
 		Worker: m.worker, NATSURL: s.address.NATSURL, RedisURL: s.workersRedis, DataDir: s.cfg.DataDir,
 		LogLevel: "info", LogFormat: "auto", Partitions: s.cfg.Partitions,
-		StartTimeout: startTimeout, DrainTimeout: stepTimeout,
+		StartTimeout: startTimeout, DrainTimeout: stepTimeout, NoDailyReports: s.cfg.NoDailyReports,
 	}
 	if m.worker == topology.Reconciler {
 		cfg.CheckpointKey, cfg.CheckpointDir = checkpoint.KeyIn(s.cfg.DataDir), filepath.Join(s.cfg.DataDir, "checkpoints")

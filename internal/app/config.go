@@ -41,6 +41,7 @@ type Config struct {
 	Partitions      int    // fixed at install
 	StartTimeout    time.Duration
 	DrainTimeout    time.Duration
+	NoDailyReports  bool // the reconciler makes reports when asked only
 }
 
 // Validate returns every problem at once.
@@ -85,6 +86,7 @@ func Load(worker string, args []string, env func(string) string, out io.Writer) 
 	}
 	fs.DurationVar(&c.StartTimeout, "start-timeout", DefaultStartTimeout, "how long to wait for NATS and Redis at start")
 	fs.DurationVar(&c.DrainTimeout, "drain-timeout", DefaultDrainTimeout, "how long work in flight may take after SIGTERM")
+	fs.BoolVar(&c.NoDailyReports, "no-daily-reports", env("TALLY_NO_DAILY_REPORTS") == "true", "the reconciler makes no report by itself, only when asked (TALLY_NO_DAILY_REPORTS=true)")
 	var intErrs []error
 	fs.IntVar(&c.Partitions, "partitions", intOr(env, "TALLY_PARTITIONS", DefaultPartitions, &intErrs), "number of partitions, fixed at install (TALLY_PARTITIONS)")
 	fs.Usage = func() {

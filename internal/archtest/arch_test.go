@@ -21,6 +21,8 @@ const (
 	prom      = "github.com/prometheus/client_golang"
 	notes     = "golang.org/x/mod/sumdb/note"
 	bcrypts   = "golang.org/x/crypto"
+	mimetypes = "github.com/gabriel-vasile/mimetype"
+	charts    = "github.com/go-analyze/charts"
 )
 
 // What the floors share.
@@ -53,27 +55,32 @@ var mayImport = map[string][]string{
 	"internal/ledger":     {"pkg/events", "pkg/budget", "internal/topology", natsGo, atomicPub},
 	"internal/checkpoint": {"pkg/events", "internal/ledger", notes},
 	"internal/registry":   {"pkg/events", "pkg/budget", "internal/topology", natsGo, uuids},
+	"internal/evidence":   {"pkg/events", mimetypes},
 	"internal/topology":   {"pkg/events", natsGo, natsSrv, natsJWT, nkeys, bcrypts},
 	"internal/callout":    {"pkg/events", "internal/registry", "internal/topology", natsGo, natsJWT, nkeys, zerolog, prom},
+
+	// What finance people get: pure, and the only one that draws.
+	"internal/money":  {"pkg/budget"},
+	"internal/report": {"pkg/events", "pkg/budget", "internal/money", charts, uuids},
 
 	// Roles: one job each, neither NATS nor Redis by name.
 	"internal/reserver":   role,
 	"internal/settler":    role,
 	"internal/scribe":     role,
 	"internal/reaper":     role,
-	"internal/reconciler": slices.Concat(role, []string{"internal/checkpoint"}),
+	"internal/reconciler": slices.Concat(role, []string{"internal/checkpoint", "internal/report", "internal/evidence"}),
 	"internal/registrar":  slices.Concat(role, []string{"internal/callout"}),
 
 	// Shells: what a process needs around its role.
 	"internal/app":      slices.Concat(shell, []string{"internal/callout"}),
 	"internal/allinone": slices.Concat(shell, []string{"internal/app", "internal/wiring", "internal/checkpoint", natsSrv, natsJWT, nkeys}),
 	"internal/cli": slices.Concat(shell, []string{
-		"internal/app", "internal/allinone", "internal/bench", "internal/demo", "internal/checkpoint", cobra, natsJWT, nkeys,
+		"internal/app", "internal/allinone", "internal/bench", "internal/demo", "internal/checkpoint", "internal/money", cobra, natsJWT, nkeys,
 	}),
 	"internal/demo":  slices.Concat(shell, []string{"internal/app", "internal/allinone", "internal/reconciler"}),
 	"internal/bench": slices.Concat(shell, roles, []string{"internal/app", "internal/allinone", "lua"}),
 
-	"internal/wiring": slices.Concat(plumbing, roles, []string{"internal/app", "internal/callout", "internal/checkpoint"}),
+	"internal/wiring": slices.Concat(plumbing, roles, []string{"internal/app", "internal/callout", "internal/checkpoint", "pkg/events"}),
 
 	// Processes: one line of wiring each.
 	"cmd/reserver":   command,
@@ -88,7 +95,7 @@ var mayImport = map[string][]string{
 	"examples/pipeline": {"pkg/client", "pkg/events"},
 
 	// For tests alone.
-	"internal/testkit":  slices.Concat(shell, []string{natsSrv, natsJWT, nkeys}),
+	"internal/testkit":  slices.Concat(shell, []string{natsSrv, natsJWT, nkeys, "go.uber.org/goleak"}),
 	"internal/archtest": {},
 }
 

@@ -16,7 +16,7 @@ type run struct {
 	redis  *redisServer // of everything that needs Redis alone
 	start  time.Time
 	raws   rawRuns
-	scaled []Finding // of the sections scale and trees
+	scaled []Finding // of the sections scale, trees and audit
 }
 
 // Run measures and returns the table. What is not installed is a row that
@@ -57,7 +57,7 @@ func (b *run) sections() []section {
 	if b.cfg.Clients > 0 || b.cfg.Door != "" {
 		return append(all, section{SectionDoors, b.oneLoad})
 	}
-	for _, s := range []section{{SectionHand, b.hand}, {SectionScale, b.scale}, {SectionTrees, b.trees}, {SectionDoors, b.doors}} {
+	for _, s := range []section{{SectionHand, b.hand}, {SectionScale, b.scale}, {SectionTrees, b.trees}, {SectionAudit, b.audit}, {SectionDoors, b.doors}} {
 		if b.cfg.has(s.name) {
 			all = append(all, s)
 		}
@@ -101,7 +101,7 @@ func (b *run) finish() {
 				*r = again
 			}
 		}
-		if r.Group != groupScale && r.Group != groupTrees {
+		if r.Group != groupScale && r.Group != groupTrees && r.Group != groupAudit {
 			r.Ratio = ratio(r.Rate, raws[0].Rate)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"tallystick/internal/testkit"
 )
 
 // asLoad makes the test binary be the load generator.
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, testkit.LibraryLeaks()...)
 }
 
 func config(t *testing.T) Config {
@@ -39,7 +41,7 @@ func config(t *testing.T) Config {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return Config{
-		Window: 50 * time.Millisecond, Windows: 1, Outstanding: 10_000, Drain: 2000, Tree: 100,
+		Window: 50 * time.Millisecond, Windows: 1, Outstanding: 10_000, Drain: 2000, Tree: 100, Ledger: 5000, Live: 500,
 		Dir: dir, Load: []string{self, asLoad}, Progress: t.Output(),
 	}
 }
@@ -67,6 +69,10 @@ func TestRun(t *testing.T) {
 		{rowLifecycle, []int{clientsMax}},
 		{rowScribe, []int{0}},
 		{"register, direct door", []int{treeCallers}},
+		{rowAppend, []int{0}},
+		{rowChain, []int{0}},
+		{rowVerify, []int{0}},
+		{rowFold, []int{0}},
 	} {
 		for _, clients := range want.clients {
 			r := report.row(want.name, clients)
@@ -111,7 +117,7 @@ func TestRunOneLoad(t *testing.T) {
 func TestValidateReportsEverything(t *testing.T) {
 	t.Parallel()
 	err := Config{Clients: 513, Door: "back", Sections: []string{"none"}}.Validate()
-	for _, want := range []string{"clients 513", `door "back"`, "duration", "windows", "outstanding", "drain", `section "none"`, "directory"} {
+	for _, want := range []string{"clients 513", `door "back"`, "duration", "windows", "outstanding", "drain", "ledger 0", "live 0", `section "none"`, "directory"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

@@ -15,11 +15,12 @@ const (
 	SectionHand  = "hand"  // what people write by hand
 	SectionScale = "scale" // a million outstanding reservations
 	SectionTrees = "trees" // depth, slots, registering, revoking
+	SectionAudit = "audit" // scribe, chain, fold, comparison, rebuild
 )
 
 // Sections lists them.
 func Sections() []string {
-	return []string{SectionRaw, SectionDoors, SectionHand, SectionScale, SectionTrees}
+	return []string{SectionRaw, SectionDoors, SectionHand, SectionScale, SectionTrees, SectionAudit}
 }
 
 // Doors by name.
@@ -40,6 +41,8 @@ type Config struct {
 	Outstanding int           // reservations of the section scale
 	Tree        int           // agents of the tree that is revoked
 	Drain       int           // entries for the scribe to carry
+	Ledger      int           // entries on the ledger of the section audit
+	Live        int           // reservations of its rebuild
 
 	Dir      string   // for the servers' data; emptied afterwards
 	Load     []string // the command that runs [Load]
@@ -53,6 +56,8 @@ const (
 	OutstandingDefault = 1_000_000
 	DrainDefault       = 200_000
 	TreeDefault        = 10_000
+	LedgerDefault      = 1_000_000
+	LiveDefault        = 100_000
 )
 
 const (
@@ -87,6 +92,12 @@ func (c Config) Validate() error {
 	}
 	if c.Drain < 1 || c.Drain > requestsMax {
 		errs = append(errs, fmt.Errorf("drain %d: want 1 to %d", c.Drain, requestsMax))
+	}
+	if c.Ledger < 1 || c.Ledger > 100_000_000 {
+		errs = append(errs, fmt.Errorf("ledger %d: want 1 to 100,000,000", c.Ledger))
+	}
+	if c.Live < 1 || c.Live > requestsMax {
+		errs = append(errs, fmt.Errorf("live %d: want 1 to %d", c.Live, requestsMax))
 	}
 	for _, s := range c.Sections {
 		if !slices.Contains(Sections(), s) {

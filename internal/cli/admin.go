@@ -87,7 +87,7 @@ func (e *environment) adminAdd() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&org, "org", "", "`ORG`")
 	f.StringVar(&name, "name", "", "`NAME` for people, one admin each")
-	f.StringVar(&role, "role", events.RoleAdmin, "admin; viewer who only looks; or auditor who reads the ledger and its checkpoints alone")
+	f.StringVar(&role, "role", events.RoleAdmin, "admin; viewer who only looks; or auditor who reads the ledger, its checkpoints, reports and evidence alone")
 	require(c, "org", "name")
 	return c
 }

@@ -18,7 +18,8 @@ import (
 func (e *environment) ledgerCommand() *cobra.Command {
 	return group("ledger", "Read, export and verify the ledger",
 		"  tallystick ledger list --org acme\n  tallystick ledger export --org acme > acme.jsonl\n  tallystick ledger verify --file acme.jsonl",
-		e.ledgerList(), e.ledgerTail(), e.ledgerExport(), e.ledgerVerify(), e.ledgerCheckpoint(), e.ledgerKey())
+		e.ledgerList(), e.ledgerTail(), e.ledgerExport(), e.ledgerVerify(), e.ledgerCheckpoint(), e.ledgerKey(),
+		e.ledgerCorrect(), e.ledgerRefund(), e.ledgerDispute(), e.evidenceCommand())
 }
 
 // page is one answer of the admin verb ledger.
@@ -28,11 +29,26 @@ type page struct {
 	End     bool             `json:"end"`
 }
 
+// source is whose entries are read: from the ledger, or from its mirror.
+type source struct {
+	org    string
+	mirror bool
+}
+
+func (s *source) flags(c *cobra.Command) {
+	c.Flags().StringVar(&s.org, "org", "", "`ORG`")
+	c.Flags().BoolVar(&s.mirror, "mirror", false, "what the mirror in account AUDIT holds, which may be a moment behind")
+}
+
 // walk pages through an org's entries after a stream position, to the end as
 // it was when it got there, and returns the last position.
-func walk(ctx context.Context, op *client.Operator, org string, after uint64, visit func(ledger.Message) error) (uint64, error) {
+func walk(ctx context.Context, op *client.Operator, from source, after uint64, visit func(ledger.Message) error) (uint64, error) {
 	for {
-		body, err := op.Do(ctx, events.AdminLedger, "", map[string]any{"org": org, "after": after, "limit": events.LedgerLimitDefault})
+		ask := map[string]any{"org": from.org, "after": after, "limit": events.LedgerLimitDefault}
+		if from.mirror {
+			ask["mirror"] = true
+		}
+		body, err := op.Do(ctx, events.AdminLedger, "", ask)
 		if err != nil {
 			return after, err
 		}
@@ -120,14 +136,15 @@ func entryLine(m ledger.Message) []any {
 }
 
 func (e *environment) ledgerList() *cobra.Command {
-	var org, principal string
+	var from source
+	var principal string
 	var last int
 	c := &cobra.Command{
 		Use: "list --org ORG", Short: "List an org's entries, oldest first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var entries []ledger.Message
 			err := e.operated(cmd, func(ctx context.Context, op *client.Operator) error {
-				_, err := walk(ctx, op, org, 0, func(m ledger.Message) error {
+				_, err := walk(ctx, op, from, 0, func(m ledger.Message) error {
 					if !concerns(m, principal) {
 						return nil
 					}
@@ -142,7 +159,7 @@ func (e *environment) ledgerList() *cobra.Command {
 				return err
 			}
 			if e.json() {
-				return e.document(map[string]any{"org": org, "entries": nonNil(entries)})
+				return e.document(map[string]any{"org": from.org, "entries": nonNil(entries)})
 			}
 			t := newTable(e.out, "SEQ", "AT", "KIND", "AGENT", "KEY", "WHAT")
 			for _, m := range entries {
@@ -151,7 +168,7 @@ func (e *environment) ledgerList() *cobra.Command {
 			return t.flush()
 		},
 	}
-	c.Flags().StringVar(&org, "org", "", "`ORG`")
+	from.flags(c)
 	c.Flags().StringVar(&principal, "principal", "", "only what was done on this `PRINCIPAL`'s behalf")
 	c.Flags().IntVar(&last, "last", 0, "only the newest `N`")
 	require(c, "org")
@@ -192,7 +209,7 @@ func (e *environment) follow(ctx context.Context, op *client.Operator, org, prin
 	poll := time.NewTicker(500 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		next, err := walk(ctx, op, org, after, func(m ledger.Message) error {
+		next, err := walk(ctx, op, source{org: org}, after, func(m ledger.Message) error {
 			if !concerns(m, principal) {
 				return nil
 			}
@@ -219,7 +236,8 @@ func (e *environment) follow(ctx context.Context, op *client.Operator, org, prin
 }
 
 func (e *environment) ledgerExport() *cobra.Command {
-	var org, file string
+	var from source
+	var file string
 	c := &cobra.Command{
 		Use: "export --org ORG", Short: "Write an org's entries as JSON lines, for `verify --file` or an auditor", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -235,7 +253,7 @@ func (e *environment) ledgerExport() *cobra.Command {
 			n := 0
 			progress := e.progress("exported", "entries")
 			err := e.operated(cmd, func(ctx context.Context, op *client.Operator) error {
-				_, err := walk(ctx, op, org, 0, func(m ledger.Message) error {
+				_, err := walk(ctx, op, from, 0, func(m ledger.Message) error {
 					n++
 					progress(n)
 					return ledger.Export(out, m)
@@ -248,7 +266,7 @@ func (e *environment) ledgerExport() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&org, "org", "", "`ORG`")
+	from.flags(c)
 	c.Flags().StringVar(&file, "file", "", "write to a new `FILE` instead of stdout")
 	require(c, "org")
 	return c

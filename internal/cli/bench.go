@@ -31,6 +31,8 @@ load alone, beside raw Redis. A timing is printed and never fails anything.`,
 	f.IntVar(&cfg.Outstanding, "outstanding", bench.OutstandingDefault, "reservations of the section scale")
 	f.IntVar(&cfg.Tree, "tree", bench.TreeDefault, "agents of the tree that is registered and revoked")
 	f.IntVar(&cfg.Drain, "drain", bench.DrainDefault, "entries for the scribe to carry, at least")
+	f.IntVar(&cfg.Ledger, "ledger", bench.LedgerDefault, "entries on the ledger of the section audit")
+	f.IntVar(&cfg.Live, "live", bench.LiveDefault, "reservations of the rebuild of the section audit")
 	f.StringVar(&cfg.Dir, "dir", "", "`DIR` for the servers' data (default: the system's for temporary files)")
 	c.AddCommand(&cobra.Command{
 		Use: "load", Short: "The load generator: reads what to do from stdin", Hidden: true, Args: cobra.NoArgs,

@@ -12,11 +12,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"tallystick/internal/money"
+	"tallystick/internal/testkit"
 	"tallystick/pkg/client"
 	"tallystick/pkg/events"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
 
 // run runs one command line with an empty environment.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -165,7 +167,7 @@ func TestMoney(t *testing.T) {
 		0: "0 ($0.00)", 1: "1 ($0.00000001)", 250_000: "250,000 ($0.0025)", 100_000_000: "100,000,000 ($1.00)",
 		123_456_789_012: "123,456,789,012 ($1,234.56789012)", -5_000_000: "-5,000,000 (-$0.05)",
 	} {
-		if got := amount(microcents, n); got != want {
+		if got := amount(money.Microcents, n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}

@@ -127,7 +127,7 @@ NATS JetStream explains every unit.`,
 	add("system", e.upCommand(), e.demoCommand(), e.benchCommand(), e.credentialsCommand(), e.setupCommand(), e.doctorCommand(), e.versionCommand(), e.errorsCommand())
 	add("operator", e.orgCommand(), e.adminCommand(), e.poolCommand(), e.agentCommand(), e.principalCommand(), e.pipelineCommand())
 	add("agent", e.reserveCommand(), e.settleCommand(), e.releaseCommand(), e.extendCommand(), e.chargeCommand(), e.balanceCommand(), e.reservationCommand(), e.whoamiCommand())
-	add("audit", e.ledgerCommand(), e.reconcileCommand(), e.rebuildCommand())
+	add("audit", e.ledgerCommand(), e.reportCommand(), e.reconcileCommand(), e.rebuildCommand())
 	e.watch(root)
 	return root
 }

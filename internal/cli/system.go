@@ -38,6 +38,7 @@ directory continues where it stopped, also after kill -9.`,
 				return err
 			}
 			cfg.Log = log
+			cfg.NoDailyReports = cfg.NoDailyReports || e.env("TALLY_NO_DAILY_REPORTS") == "true"
 			return e.up(cmd.Context(), cfg)
 		},
 	}
@@ -45,6 +46,7 @@ directory continues where it stopped, also after kill -9.`,
 	f.StringVar(&cfg.NATSAddr, "nats", "127.0.0.1:4222", "`HOST:PORT` for clients; port 0 picks a free one")
 	f.StringVar(&cfg.RedisURL, "redis", "", "`URL` of a Redis to use instead of a private one")
 	f.StringVar(&cfg.HTTPAddr, "http", "127.0.0.1:0", "`HOST:PORT` for /healthz, /readyz and /metrics; port 0 picks a free one")
+	f.BoolVar(&cfg.NoDailyReports, "no-daily-reports", false, "make no report of each day by itself (TALLY_NO_DAILY_REPORTS=true)")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error (TALLY_LOG)")
 	f.StringVar(&format, "log-format", "auto", "auto, json or console (TALLY_LOG_FORMAT)")
 	return c

@@ -16,7 +16,10 @@ import (
 )
 
 // verification is what verify is asked.
-type verification struct{ org, file, against, keys string }
+type verification struct {
+	source
+	file, against, keys string
+}
 
 // verified is what verify answers: Signature is of the checkpoint, if there is one.
 type verified struct {
@@ -40,6 +43,9 @@ func (e *environment) ledgerVerify() *cobra.Command {
 			if q.file == "" && q.org == "" {
 				return usagef("verify wants --org ORG, or --file EXPORT")
 			}
+			if q.file != "" && q.mirror {
+				return usagef("verify reads --file or --mirror, not both")
+			}
 			held, signature, err := e.heldAgainst(cmd, q)
 			if err != nil {
 				return err
@@ -57,8 +63,8 @@ func (e *environment) ledgerVerify() *cobra.Command {
 			return e.showVerification(verified{v.Result(), signature})
 		},
 	}
+	q.flags(c)
 	f := c.Flags()
-	f.StringVar(&q.org, "org", "", "`ORG`")
 	f.StringVar(&q.file, "file", "", "an `EXPORT`; - for stdin; needs no server")
 	f.StringVar(&q.against, "against", "", "a signed `CHECKPOINT`; without --file the newest published one")
 	f.StringVar(&q.keys, "keys", "", "`FILE` of verifier keys; default: of the data directory")
@@ -85,7 +91,7 @@ func (e *environment) feed(cmd *cobra.Command, q verification, v *ledger.Verifie
 	n := 0
 	progress := e.progress("verified", "entries")
 	return e.operated(cmd, func(ctx context.Context, op *client.Operator) error {
-		_, err := walk(ctx, op, q.org, 0, func(m ledger.Message) error {
+		_, err := walk(ctx, op, q.source, 0, func(m ledger.Message) error {
 			n++
 			progress(n)
 			v.Add(m)

@@ -24,12 +24,17 @@ const (
 // Verbs are the operators' verbs that the reconciler serves.
 func (r *Reconciler) Verbs() map[string]worker.AdminFunc {
 	return map[string]worker.AdminFunc{
-		events.AdminLedger:     r.serveLedger,
-		events.AdminCheckpoint: r.serveCheckpoint,
-		events.AdminReconcile:  r.serveReconcile,
-		events.AdminRebuild:    r.serveRebuild,
+		events.AdminLedger:        r.serveLedger,
+		events.AdminCheckpoint:    r.serveCheckpoint,
+		events.AdminReconcile:     r.serveReconcile,
+		events.AdminLedgerCorrect: r.serveCorrect,
+		events.AdminRebuild:       r.serveRebuild,
 
 		events.AdminPrincipalBalance: r.servePrincipalBalance,
+
+		events.AdminEvidencePut:  r.serveEvidencePut,
+		events.AdminEvidenceGet:  r.serveEvidenceGet,
+		events.AdminEvidenceList: r.serveEvidenceList,
 	}
 }
 

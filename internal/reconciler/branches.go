@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"encoding/json"
 	"slices"
 
 	"tallystick/internal/ledger"
@@ -93,20 +92,21 @@ func (b *branches) undo(l link, reason string, standing budget.State) {
 	b.undos = append(b.undos, redisx.Undo{Entry: l.entry, Seq: l.seq, Hash: l.hash, Reason: reason, Standing: standing})
 }
 
-// corrected notes what an earlier rebuild has undone. It reports whether that
-// stands here: what it came after is too old to be remembered, and so is this.
-func (b *branches) corrected(e *budget.Entry) bool {
-	var d redisx.UndoDetail
-	if json.Unmarshal(e.Detail, &d) != nil || !d.ByRebuild() {
-		return false
+// corrected notes what an earlier rebuild has undone; it is false for all
+// other entries. It reports too whether what was undone stands here: what it
+// came after is too old to be remembered, and so is this.
+func (b *branches) corrected(e *budget.Entry) (undone, stood bool) {
+	d, ok := undoOf(e)
+	if !ok {
+		return false, false
 	}
 	b.undone[d.Corrects.Hash] = true
 	c := b.chains[e.Execution]
-	stands := c != nil && (c.by == d.Corrects.Hash || slices.ContainsFunc(c.links, func(l link) bool { return l.hash == d.Corrects.Hash }))
-	if stands {
+	stood = c != nil && (c.by == d.Corrects.Hash || slices.ContainsFunc(c.links, func(l link) bool { return l.hash == d.Corrects.Hash }))
+	if stood {
 		b.forget(e.Execution)
 	}
-	return stands
+	return true, stood
 }
 
 // forget drops what is no longer remembered.

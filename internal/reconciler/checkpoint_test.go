@@ -224,20 +224,45 @@ func TestHeadsAreTold(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	o.arrived(t, 2)
+	o.toldBy(t, o.notary(t), 2)
+}
+
+// TestIdleHeadsAreTold also by a reconciler that goes on from a kept fold and
+// sees no new entry.
+func TestIdleHeadsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	folds := w.folds(t)
+	w.history(t, "a-")
+	live(t, w.keeping(t, folds))
+	tail, _, err := w.ledger.OrgTail(t.Context(), org)
+	must(t, err)
+	r := w.keeping(t, folds)
+	w.toldBy(t, r, tail.Seq)
+	if folded(t, r, "loaded") != 1 {
+		t.Error("it did not go on from the kept fold")
+	}
+}
+
+// toldBy runs a reconciler until it tells of org's head.
+func (w *world) toldBy(t *testing.T, r *reconciler.Reconciler, seq uint64) {
+	t.Helper()
 	var once sync.Once
 	got := make(chan jetstream.Msg, 1)
-	c, err := o.js.CreateConsumer(t.Context(), events.StreamEvents, jetstream.ConsumerConfig{FilterSubject: events.Event(org, events.EventLedgerHead)})
+	c, err := w.js.CreateConsumer(t.Context(), events.StreamEvents, jetstream.ConsumerConfig{
+		FilterSubject: events.Event(org, events.EventLedgerHead), DeliverPolicy: jetstream.DeliverNewPolicy,
+	})
 	must(t, err)
 	follow, err := c.Consume(func(m jetstream.Msg) { once.Do(func() { got <- m }) })
 	must(t, err)
 	defer follow.Stop()
-	background(t, o.notary(t).Run)
+	background(t, r.Run)
 	select {
 	case m := <-got:
 		v, err := events.ParseEvent(m.Data())
 		head, ok := v.(events.LedgerHead)
-		tail, _, _ := o.ledger.OrgTail(t.Context(), org)
-		if err != nil || !ok || head.Seq != 2 || head.Hash != tail.Hash.String() || head.OutboxLag != 0 {
+		tail, _, _ := w.ledger.OrgTail(t.Context(), org)
+		if err != nil || !ok || head.Seq != seq || head.Hash != tail.Hash.String() || head.OutboxLag != 0 {
 			t.Errorf("head: %+v, %v", v, err)
 		}
 	case <-time.After(20 * time.Second):

@@ -32,6 +32,7 @@ type row struct {
 	id               budget.Counter
 	expected, actual budget.Counters
 	missing          bool
+	corrupt          string // the counter that holds no integer; "" where all do
 }
 
 // compare takes cuts of a partition and works out what they should show. org
@@ -142,10 +143,7 @@ func (r *Reconciler) since(ctx context.Context, c *comparison, base string) (del
 	for i := range delta {
 		e := &delta[i]
 		if waiting[e.OutboxID] && ledger.CompareIDs(e.OutboxID, c.at) <= 0 {
-			if c.pending[e.Org] == nil {
-				c.pending[e.Org] = &tally{}
-			}
-			c.pending[e.Org].add(moved(e, largest))
+			tallyOf(c.pending, e.Org).add(moved(e, largest))
 		}
 	}
 	return delta, fresh, err
@@ -169,7 +167,7 @@ func (f *fold) expect(k cut, delta []budget.Entry) []row {
 	rows := make([]row, len(k.limits))
 	index := make(map[budget.Counter]int, len(k.limits))
 	for i, id := range k.limits {
-		rows[i] = row{id: id, actual: k.Rows[i].Counters, missing: k.Rows[i].Missing}
+		rows[i] = row{id: id, actual: k.Rows[i].Counters, missing: k.Rows[i].Missing, corrupt: k.Rows[i].Corrupt}
 		if l := f.limits[id]; l != nil {
 			rows[i].expected = l.counters
 		}
@@ -202,10 +200,7 @@ func (r *Reconciler) quarantined(ctx context.Context, c *comparison) error {
 			continue
 		}
 		if h, ok := r.fold.live[id]; ok {
-			if c.set[h.path.org] == nil {
-				c.set[h.path.org] = &tally{}
-			}
-			c.set[h.path.org].add(h.amounts())
+			tallyOf(c.set, h.path.org).add(h.amounts())
 		}
 	}
 	return nil

@@ -2,7 +2,7 @@ package reconciler
 
 import (
 	"encoding/json"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,10 +71,19 @@ func (t *tally) add(amounts budget.Amounts) {
 	}
 }
 
+// tallyOf is the tally of a name, made where there is none.
+func tallyOf(m map[string]*tally, name string) *tally {
+	if m[name] == nil {
+		m[name] = &tally{}
+	}
+	return m[name]
+}
+
 // fold is the ledger up to a position, as counters.
 type fold struct {
-	after     uint64   // stream sequence of the last entry
-	positions []string // per partition, its outbox id
+	after     uint64      // stream sequence of the last entry
+	hash      ledger.Hash // of that entry
+	positions []string    // per partition, its outbox id
 	entries   int64
 
 	limits  map[budget.Counter]*limit
@@ -85,6 +94,8 @@ type fold struct {
 	dirty   []*limit
 
 	principals map[principal]map[budget.LimitID]budget.Counters
+
+	key []byte // of a path, reused
 }
 
 func newFold(partitions int) *fold {
@@ -111,10 +122,11 @@ func (f *fold) apply(e *budget.Entry) {
 	case budget.KindPolicyChanged:
 		f.learn(e)
 		return
-	case budget.KindAgentRegistered, budget.KindAgentRevoked, budget.KindAdministered, budget.KindCharged, budget.KindDenied, budget.KindGap:
+	case budget.KindAgentRegistered, budget.KindAgentRevoked, budget.KindAdministered, budget.KindCharged, budget.KindDenied, budget.KindGap,
+		budget.KindRefunded, budget.KindDisputed:
 		return
 	case budget.KindCorrected:
-		f.correct(e)
+		f.undone(e)
 		return
 	}
 	execution, err := uuid.Parse(e.Execution)
@@ -162,15 +174,20 @@ func (f *fold) hold(execution uuid.UUID, e *budget.Entry) {
 		return
 	}
 	p := f.path(e)
+	h := p.holding()
+	h.take(e.Moves)
+	f.drop(execution) // a reserve that Redis lost and took again is one reservation
+	f.live[execution] = h
+	f.count(p, +1)
+}
+
+func (p *path) holding() holding {
 	h := holding{path: p}
 	if len(p.units) > 1 {
 		h.more = new([]int64)
 		*h.more = make([]int64, len(p.units)-1)
 	}
-	h.take(e.Moves)
-	f.drop(execution) // lost and repeated: it is one reservation all the same
-	f.live[execution] = h
-	f.count(p, +1)
+	return h
 }
 
 // take adds what an entry holds, once per unit: each limit of a unit holds it.
@@ -203,30 +220,38 @@ func (h *holding) amounts() budget.Amounts {
 }
 
 func (f *fold) path(e *budget.Entry) *path {
-	var key strings.Builder
-	key.WriteString(e.Org)
+	f.key = append(f.key[:0], e.Org...)
 	for _, m := range e.Moves {
-		for _, part := range [...]string{m.Pool, m.Unit, m.Period} {
-			key.WriteByte(0)
-			key.WriteString(part)
-		}
+		f.key = appendID(f.key, m.LimitID)
 	}
-	p := f.paths[key.String()]
-	if p != nil {
+	if p := f.paths[string(f.key)]; p != nil {
 		return p
 	}
-	p = &path{org: e.Org}
-	for _, m := range e.Moves {
-		p.limits = append(p.limits, f.limit(budget.Counter{Org: e.Org, LimitID: m.LimitID}))
-		seen := false
-		for _, unit := range p.units {
-			seen = seen || unit == m.Unit
-		}
-		if !seen {
-			p.units = append(p.units, m.Unit)
+	limits := make([]*limit, len(e.Moves))
+	for i, m := range e.Moves {
+		limits[i] = f.limit(budget.Counter{Org: e.Org, LimitID: m.LimitID})
+	}
+	return f.newPath(e.Org, limits)
+}
+
+// appendID adds a limit to the key of a path.
+func appendID(key []byte, id budget.LimitID) []byte {
+	for _, part := range [...]string{id.Pool, id.Unit, id.Period} {
+		key = append(append(key, 0), part...)
+	}
+	return key
+}
+
+func (f *fold) newPath(org string, limits []*limit) *path {
+	p := &path{org: org, limits: limits}
+	key := []byte(org)
+	for _, l := range limits {
+		key = appendID(key, l.id.LimitID)
+		if !slices.Contains(p.units, l.id.Unit) {
+			p.units = append(p.units, l.id.Unit)
 		}
 	}
-	f.paths[key.String()] = p
+	f.paths[string(key)] = p
 	return p
 }
 
@@ -295,12 +320,7 @@ func (f *fold) resolve(execution uuid.UUID, e *budget.Entry) {
 	_, outstanding := f.live[execution]
 	_, refused := f.refused[execution]
 	if e.Kind == budget.KindLateSettled && !outstanding && !refused {
-		t := f.late[e.Org]
-		if t == nil {
-			t = &tally{}
-			f.late[e.Org] = t
-		}
-		t.add(moved(e, func(m budget.Move) int64 { return m.Spent }))
+		tallyOf(f.late, e.Org).add(moved(e, func(m budget.Move) int64 { return m.Spent }))
 	}
 	if e.Kind != budget.KindLapsed {
 		delete(f.refused, execution)

@@ -37,6 +37,25 @@ func (h *heads) all() map[string]ledger.Message {
 	return maps.Clone(h.last)
 }
 
+// knowHeads looks up the heads of a fold that was kept, which only knows of
+// entries that come after it.
+func (r *Reconciler) knowHeads(ctx context.Context, f *fold) error {
+	orgs := map[string]bool{}
+	for id := range f.limits {
+		orgs[id.Org] = true
+	}
+	for org := range orgs {
+		m, ok, err := r.cfg.Ledger.OrgTail(ctx, org)
+		if err != nil {
+			return err
+		}
+		if ok {
+			r.heads.add(org, m)
+		}
+	}
+	return nil
+}
+
 // told is what was last said of an org.
 type told struct {
 	seq uint64

@@ -7,7 +7,9 @@ type metrics struct {
 	drift, folded, mirrorLag, mirrorBad     prometheus.Gauge
 	signed                                  prometheus.Counter
 	contradictions                          prometheus.Gauge
-	explained                               *prometheus.GaugeVec // by cause
+	alarm                                   prometheus.Gauge
+	explained                               *prometheus.GaugeVec   // by cause
+	folds                                   *prometheus.CounterVec // by what became of it
 }
 
 func newMetrics() metrics {
@@ -25,15 +27,19 @@ func newMetrics() metrics {
 		mirrorBad:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_mirror_bad", Help: "1 while the mirror stands still, differs from the ledger, or has more."}),
 		signed:         counter("checkpoints_signed_total", "Checkpoints signed."),
 		contradictions: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_checkpoint_contradictions", Help: "Orgs whose chain is not sound or not what was signed."}),
+		alarm:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_alarm", Help: "Orgs whose counters have differed for longer than the published tolerance allows."}),
 		explained: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tally_reconciler_explained", Help: "Causes of the published tolerance in the last full comparison.",
 		}, []string{"cause"}),
+		folds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tally_reconciler_folds_total", Help: "Kept folds: saved, loaded, unusable (corrupt, of another version, or not of this ledger), failed.",
+		}, []string{"result"}),
 	}
 }
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.failures, m.unreadable, m.compared, m.rebuilt, m.drift, m.folded, m.mirrorLag, m.mirrorBad, m.explained,
-		m.signed, m.contradictions,
+		m.signed, m.contradictions, m.alarm, m.folds,
 	}
 }

@@ -208,8 +208,8 @@ func (f *found) remember(m ledger.Message, e *budget.Entry, now time.Time) {
 		return
 	}
 	records := f.records[e.Partition]
-	if e.Kind == budget.KindCorrected {
-		if f.branches.corrected(e) {
+	if undone, stood := f.branches.corrected(e); undone {
+		if stood {
 			delete(records, e.Execution)
 		}
 		return
@@ -218,7 +218,8 @@ func (f *found) remember(m ledger.Message, e *budget.Entry, now time.Time) {
 		return
 	}
 	switch e.Kind {
-	case budget.KindSettled, budget.KindReleased, budget.KindLateSettled, budget.KindCharged:
+	case budget.KindSettled, budget.KindReleased, budget.KindLateSettled, budget.KindCharged,
+		budget.KindCorrected, budget.KindRefunded, budget.KindDisputed:
 		if !retained(budget.StateSettled, e.At, now) {
 			delete(records, e.Execution)
 			f.branches.forget(e.Execution)

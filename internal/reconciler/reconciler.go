@@ -33,6 +33,8 @@ const (
 
 	checkpointEveryDefault   = time.Minute
 	checkpointEntriesDefault = 10_000
+	keepEveryDefault         = 5 * time.Minute
+	keepEntriesDefault       = 100_000
 )
 
 // readMax bounds one read of the ledger or of an outbox.
@@ -57,7 +59,10 @@ type Config struct {
 	Events *ledger.Events
 	Epochs Epochs
 	Mirror *ledger.Ledger // the copy in account AUDIT; nil: none is checked
+	Folds  Folds          // nil: every start folds the whole ledger
 	Log    zerolog.Logger
+
+	Evidence EvidenceConfig // without Files, none is kept
 
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
@@ -70,6 +75,8 @@ type Config struct {
 	CheckpointDir     string        // where the newest ones are files too; "": nowhere
 	CheckpointEvery   time.Duration // where there is something new; 0: 1 min
 	CheckpointEntries uint64        // earlier where there are as many new entries; 0: 10,000
+	KeepEvery         time.Duration // how often the fold is kept, if it has changed; 0: 5 min
+	KeepEntries       int64         // after how many entries it is kept before that; 0: 100,000
 }
 
 // Validate reports everything that is missing.
@@ -85,6 +92,10 @@ func (c Config) Validate() error {
 	need(c.Events != nil, "Events")
 	need(c.Epochs != nil, "Epochs")
 	need(c.Signer == nil || c.Checkpoints != nil, "Checkpoints to sign for")
+	if c.Evidence.Files != nil {
+		need(c.Evidence.Uploads != nil, "Evidence.Uploads")
+		need(c.Evidence.Orgs != nil, "Evidence.Orgs")
+	}
 	return errors.Join(errs...)
 }
 
@@ -95,14 +106,19 @@ type Reconciler struct {
 	metrics   metrics
 	state     atomic.Pointer[error]
 
-	mu     sync.Mutex // one comparison, rebuild or reading at a time
-	fold   *fold
-	reader *ledger.Reader
-	names  ledger.Names
+	mu       sync.Mutex // one comparison, rebuild or reading at a time
+	fold     *fold
+	recalled bool  // a kept fold was looked for
+	kept     int64 // entries of the fold that was kept last
+	reader   *ledger.Reader
+	names    ledger.Names
+	heads    heads
+	notary   notary
+
+	evidence evidenceKeeper
 
 	mirror mirrored // of the goroutine that runs
-	heads  heads
-	notary notary
+	alarms alarms   // the same
 }
 
 var errStarting = errors.New("reconciler: the ledger is not folded yet")
@@ -134,7 +150,17 @@ func New(cfg Config) (*Reconciler, error) {
 	if cfg.CheckpointEntries == 0 {
 		cfg.CheckpointEntries = checkpointEntriesDefault
 	}
-	r := &Reconciler{cfg: cfg, tolerance: tolerance, metrics: newMetrics(), fold: newFold(cfg.Store.Partitions()), names: ledger.Names{}}
+	if cfg.KeepEvery <= 0 {
+		cfg.KeepEvery = keepEveryDefault
+	}
+	if cfg.KeepEntries <= 0 {
+		cfg.KeepEntries = keepEntriesDefault
+	}
+	r := &Reconciler{
+		cfg: cfg, tolerance: tolerance, metrics: newMetrics(), fold: newFold(cfg.Store.Partitions()), names: ledger.Names{},
+		alarms: newAlarms(tolerance),
+	}
+	r.evidence.EvidenceConfig = cfg.Evidence
 	r.reader = cfg.Ledger.Reader("", 0)
 	r.heads.last, r.notary.proofs = map[string]ledger.Message{}, map[string]*proof{}
 	r.state.Store(&errStarting)
@@ -154,13 +180,7 @@ func (r *Reconciler) Collectors() []prometheus.Collector { return r.metrics.all(
 
 // Run folds, writes outstanding counts and compares until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) error {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		r.reader.Close(last)
-	}()
+	defer r.finish(context.WithoutCancel(ctx))
 	var vouching sync.WaitGroup
 	vouching.Go(func() { r.vouch(ctx) })
 	defer vouching.Wait()
@@ -175,6 +195,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer look.Stop()
 	mirror := time.NewTicker(r.cfg.MirrorEvery)
 	defer mirror.Stop()
+	keep := time.NewTicker(r.cfg.KeepEvery)
+	defer keep.Stop()
 	r.turn(ctx, r.start)
 	for {
 		select {
@@ -182,16 +204,39 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return nil
 		case <-follow.C:
 			r.turn(ctx, r.follow)
+			r.keep(ctx, r.cfg.KeepEntries)
+		case <-keep.C:
+			r.keep(ctx, r.cfg.KeepEntries/keepWorth)
 		case <-heads.C:
 			r.turn(ctx, func(ctx context.Context) error { return r.tellHeads(ctx, said) })
 		case <-look.C:
 			r.turn(ctx, r.heal)
 		case <-compare.C:
 			r.turn(ctx, r.patrol)
+			compare.Reset(r.nextLook())
 		case <-mirror.C:
 			r.turn(ctx, r.checkMirror)
 		}
 	}
+}
+
+// nextLook is when to compare again: soon where something differs that has not
+// lasted long enough for an alarm.
+func (r *Reconciler) nextLook() time.Duration {
+	if r.alarms.suspects() {
+		return min(r.cfg.CompareEvery, r.tolerance.Sustained.every())
+	}
+	return r.cfg.CompareEvery
+}
+
+// finish keeps the fold for the next start, and lets go of the reader.
+func (r *Reconciler) finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	r.keep(ctx, r.cfg.KeepEntries/keepWorth)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reader.Close(ctx)
 }
 
 // turn runs one step and remembers whether it went well.
@@ -226,7 +271,7 @@ func (r *Reconciler) follow(ctx context.Context) error {
 	return r.writeOutstanding(ctx)
 }
 
-// patrol compares everything and publishes what differs.
+// patrol compares everything and publishes what goes on differing.
 func (r *Reconciler) patrol(ctx context.Context) error {
 	report, err := r.Reconcile(ctx, "")
 	if err != nil {
@@ -247,6 +292,9 @@ func (r *Reconciler) advance(ctx context.Context, visit func(*budget.Entry)) err
 	if err != nil {
 		return err
 	}
+	if err := r.recall(ctx); err != nil {
+		return err
+	}
 	limit, wait := readMax, time.Duration(0)
 	for r.fold.after < tail.StreamSeq {
 		page, err := r.reader.Next(ctx, limit, wait)
@@ -258,7 +306,7 @@ func (r *Reconciler) advance(ctx context.Context, visit func(*budget.Entry)) err
 			limit, wait = 1, r.cfg.OutstandingEvery
 		}
 		for _, m := range page {
-			r.fold.after = m.StreamSeq
+			r.fold.after, r.fold.hash = m.StreamSeq, m.Hash
 			e, err := r.read(m.Body)
 			if err != nil {
 				r.metrics.unreadable.Inc()

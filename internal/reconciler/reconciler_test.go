@@ -329,11 +329,11 @@ func TestTolerance(t *testing.T) {
 	t.Parallel()
 	tolerance, err := reconciler.PublishedTolerance()
 	must(t, err)
-	if tolerance.UnexplainedDrift != 0 || len(tolerance.Causes) != 5 {
+	if tolerance.UnexplainedDrift != 0 || len(tolerance.Causes) != 6 {
 		t.Errorf("%+v", tolerance)
 	}
 	for _, c := range tolerance.Causes {
-		if c.Cause == "" || c.Why == "" {
+		if c.Cause == "" || c.Why == "" || c.Count == "" || c.Amount == "" || c.Ends == "" {
 			t.Errorf("cause without a reason: %+v", c)
 		}
 	}

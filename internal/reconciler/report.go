@@ -2,10 +2,8 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"tallystick/internal/ledger"
 	"tallystick/pkg/budget"
@@ -51,22 +49,23 @@ func (r *Reconciler) reports(c comparison, org string) []events.OrgReport {
 	if org != "" {
 		report(org)
 	}
-	missing := map[string]*tally{}
+	missing, unreadable, uncharged := map[string]*tally{}, map[string]*tally{}, r.fold.uncharged()
 	for _, w := range c.rows {
 		o := report(w.id.Org)
 		o.Drift = append(o.Drift, w.drift()...)
-		if w.missing {
-			if missing[w.id.Org] == nil {
-				missing[w.id.Org] = &tally{}
-			}
-			missing[w.id.Org].add(budget.Amounts{w.id.Unit: w.expected.Held + w.expected.Spent + w.expected.Withheld})
+		gone := budget.Amounts{w.id.Unit: w.expected.Held + w.expected.Spent + w.expected.Withheld}
+		switch {
+		case w.missing:
+			tallyOf(missing, w.id.Org).add(gone)
+		case w.corrupt != "":
+			tallyOf(unreadable, w.id.Org).add(gone)
 		}
 	}
 	var out []events.OrgReport
 	for name, o := range byOrg {
 		o.Explained = explained(map[string]*tally{
-			causeOutboxPending: c.pending[name], causeOverrunRefused: r.fold.uncharged(name), causeLateSettled: r.fold.late[name],
-			causeQuarantined: c.set[name], causePoolMissing: missing[name],
+			causeOutboxPending: c.pending[name], causeOverrunRefused: uncharged[name], causeLateSettled: r.fold.late[name],
+			causeQuarantined: c.set[name], causePoolMissing: missing[name], causeUnreadable: unreadable[name],
 		})
 		out = append(out, *o)
 	}
@@ -84,15 +83,13 @@ func explained(causes map[string]*tally) []events.DriftExplained {
 	return out
 }
 
-// uncharged is what an org's refused overruns have cost and not been charged.
-func (f *fold) uncharged(org string) *tally {
-	t := &tally{}
+// uncharged is what refused overruns have cost and not been charged, by org.
+func (f *fold) uncharged() map[string]*tally {
+	out := map[string]*tally{}
 	for _, refused := range f.refused {
-		if refused.org == org {
-			t.add(refused.uncharged)
-		}
+		tallyOf(out, refused.org).add(refused.uncharged)
 	}
-	return t
+	return out
 }
 
 // drift lists the counters that are not as expected.
@@ -108,15 +105,18 @@ func (w row) drift() []events.DriftRow {
 		{"spent", w.expected.Spent, w.actual.Spent},
 		{"withheld", w.expected.Withheld, w.actual.Withheld},
 	} {
-		if c.expected == c.actual {
+		if c.expected == c.actual && c.name != w.corrupt {
 			continue
 		}
 		d := events.DriftRow{
 			Pool: w.id.Pool, Unit: w.id.Unit, Period: w.id.Period, Counter: c.name,
 			Expected: c.expected, Actual: c.actual, Drift: c.actual - c.expected,
 		}
-		if w.missing {
+		switch {
+		case w.missing:
 			d.Cause = causePoolMissing
+		case c.name == w.corrupt: // its text counts as 0
+			d.Cause = causeUnreadable
 		}
 		out = append(out, d)
 	}
@@ -124,20 +124,7 @@ func (w row) drift() []events.DriftRow {
 }
 
 // drifts is the verdict on one org by the published tolerance.
-func (r *Reconciler) drifts(o events.OrgReport) bool {
-	for _, d := range o.Drift {
-		if max(d.Drift, -d.Drift) > r.tolerance.UnexplainedDrift {
-			return true
-		}
-	}
-	for _, e := range o.Explained {
-		i := slices.IndexFunc(r.tolerance.Causes, func(c Cause) bool { return c.Cause == e.Cause })
-		if i < 0 || r.tolerance.Causes[i].Drift {
-			return true
-		}
-	}
-	return false
-}
+func (r *Reconciler) drifts(o events.OrgReport) bool { return len(r.tolerance.suspects(o)) > 0 }
 
 func (r *Reconciler) measure(answer events.ReconcileAnswer) {
 	counters := 0
@@ -152,28 +139,4 @@ func (r *Reconciler) measure(answer events.ReconcileAnswer) {
 	for _, c := range r.tolerance.Causes {
 		r.metrics.explained.WithLabelValues(c.Cause).Set(float64(counts[c.Cause]))
 	}
-}
-
-// publish tells each org that drifts.
-func (r *Reconciler) publish(ctx context.Context, answer events.ReconcileAnswer) error {
-	if answer.Verdict == events.VerdictOK {
-		return nil
-	}
-	now, err := r.cfg.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, o := range answer.Orgs {
-		if !r.drifts(o) {
-			continue
-		}
-		r.cfg.Log.Error().Str("org", o.Org).Str("cut", o.Cut).Int("counters", len(o.Drift)).Msg("ALARM: counters and ledger differ")
-		id := "drift-" + o.Org + "-" + now.Format(time.RFC3339)
-		errs = append(errs, r.cfg.Events.Publish(ctx, events.Drift{
-			EventHead: events.NewEventHead(events.EventDrift, id, o.Org, now),
-			Verdict:   events.VerdictDrift, Cut: o.Cut, Drift: o.Drift, Explained: o.Explained,
-		}))
-	}
-	return errors.Join(errs...)
 }

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/reaper"
 	"tallystick/internal/reconciler"
 	"tallystick/internal/registry"
+	"tallystick/internal/report"
 	"tallystick/internal/scribe"
 	"tallystick/internal/testkit"
 	"tallystick/internal/topology"
@@ -180,6 +181,11 @@ func TestRightsSuffice(t *testing.T) {
 	if v, err := w.ledger.Verify(t.Context(), org); err != nil || v.Verdict != ledger.VerdictOK {
 		t.Errorf("verify: %+v, %v", v, err)
 	}
+	w.js = in.js(t, topology.Reconciler)
+	made := asked(t, w.reports(t), events.AdminReportMake, events.ReportMake{Org: org}, events.ParseReportAnswer)
+	if len(made.Report.Files) != len(report.Formats()) {
+		t.Errorf("report %+v", made)
+	}
 	objectStores(t, in.js(t, topology.Reconciler))
 	eventually(t, "all are well", func() bool { return s.Ready() == nil && r.Ready() == nil && w.rec.Ready() == nil })
 	if o := w.report(t); len(o.Drift) > 0 {
@@ -203,7 +209,7 @@ func objectStores(t *testing.T, js jetstream.JetStream) {
 		if _, content, err := o.Get(t.Context(), "acme/a"); err != nil || string(content) != "content" {
 			t.Errorf("object store %s: %q, %v", store, content, err)
 		}
-		if all, err := o.List(t.Context(), ""); err != nil || len(all) != 1 {
+		if all, err := o.List(t.Context(), "acme/a"); err != nil || len(all) != 1 {
 			t.Errorf("object store %s lists %v, %v", store, all, err)
 		}
 	}

@@ -106,7 +106,7 @@ func TestFoldCountsOnce(t *testing.T) {
 	for i, e := range []budget.Entry{
 		{Kind: budget.KindReserved, Moves: move(9)},
 		{Kind: budget.KindReserved, Moves: move(9)},
-		{Kind: budget.KindCorrected, Moves: move(-9), Detail: json.RawMessage(`{"by":"reconciler","standing":"held"}`)},
+		{Kind: budget.KindCorrected, Moves: move(-9), Detail: json.RawMessage(`{"standing":"held"}`)},
 	} {
 		e.Org, e.Execution, e.OutboxID = "o", execution, fmt.Sprintf("%d-0", i+1)
 		f.apply(&e)

@@ -21,7 +21,7 @@ import (
 	"tallystick/pkg/redisx"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
 
 const org = "acme"
 

@@ -85,10 +85,12 @@ func TestAdmins(t *testing.T) {
 	if got := w.roles(); got != "ada viewer removed, vic admin active" || w.role(again.Token) != gone {
 		t.Error(got, w.role(again.Token))
 	}
+	w.admin("aud", "auditor")
 	never := uuid.NewString()
 	for _, row := range []struct{ verb, body, want string }{
 		{events.AdminAdminRemove, named(vic), "limit_exceeded admin"},
 		{events.AdminAdminSet, set(vic, "viewer"), "limit_exceeded admin"},
+		{events.AdminAdminSet, set(vic, "auditor"), "limit_exceeded admin"}, // one that is there already counts for nothing
 		{events.AdminAdminAdd, `{"org":"O","name":"vic","role":"viewer"}`, "invalid_argument role"},
 		{events.AdminAdminRotate, named(ada), "not_found admin"},
 		{events.AdminAdminSet, set(ada, "admin"), "not_found admin"},

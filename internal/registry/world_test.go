@@ -13,7 +13,7 @@ import (
 	"tallystick/internal/topology"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
 
 const (
 	org     = "acme"

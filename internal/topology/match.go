@@ -61,6 +61,7 @@ func EverySubject() (publish, subscribe []string) {
 	for _, request := range streamRequests {
 		publish = append(publish, strings.ReplaceAll(request, "STREAM_NAME", events.StreamMirror), strings.Replace(strings.ReplaceAll(request, "STREAM_NAME", events.StreamLedger), "$JS.API", mirrorAPI, 1))
 	}
+	publish = append(publish, "$JS.API.STREAM.PURGE.KV_"+events.BucketUploads, "$JS.API.STREAM.DELETE.KV_"+events.BucketUploads)
 	publish = append(publish, mirrorDeliver+".x", "$KV."+events.BucketCheckpoints+".acme")
 	publish, subscribe = append(publish, hostile...), append(subscribe, eavesdrops...)
 	slices.Sort(publish)

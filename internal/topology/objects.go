@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"time"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"tallystick/pkg/events"
@@ -20,6 +22,26 @@ func objectStream(store string, replicas int) jetstream.StreamConfig {
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
 		DenyDelete: true, AllowRollup: true, Duplicates: dedupeMin, Replicas: replicas,
 	}
+}
+
+// Bounds of what was begun to be uploaded.
+const (
+	uploadsMaxAge   = time.Hour
+	uploadsMaxBytes = 256 << 20
+)
+
+// uploadsStream is the stream under the bucket of uploads, the one bucket that
+// forgets by itself, so nobody has to clean up after a caller that went away.
+func uploadsStream(replicas int) jetstream.StreamConfig {
+	cfg := bucketStream(events.BucketUploads, replicas)
+	cfg.MaxAge, cfg.MaxBytes = uploadsMaxAge, uploadsMaxBytes
+	return cfg
+}
+
+// keepUploads: read parts and add to them, which is how one is dropped as well.
+func keepUploads() []string {
+	stream := "KV_" + events.BucketUploads
+	return append(writeBucket(events.BucketUploads), "$JS.API.STREAM.INFO."+stream, "$JS.API.STREAM.MSG.GET."+stream)
 }
 
 func objectStreamName(store string) string { return "OBJ_" + store }

@@ -94,7 +94,11 @@ func AdminVerbs(worker string) []string {
 	case Settler:
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
-		return []string{events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance}
+		return []string{
+			events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminLedgerCorrect, events.AdminPrincipalBalance,
+			events.AdminReportMake, events.AdminReportList, events.AdminReportGet,
+			events.AdminEvidencePut, events.AdminEvidenceGet, events.AdminEvidenceList,
+		}
 	case Registrar:
 		return []string{
 			events.AdminOrgCreate, events.AdminOrgSet, events.AdminOrgShow, events.AdminPoolCreate, events.AdminPoolSet,
@@ -139,7 +143,8 @@ func brokerRights(worker string) Rights {
 	case Reaper:
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
-		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta, events.BucketAdmins), writeBucket(events.BucketMeta), []string{events.AllEvents})
+		add(readLedger(), browse(events.StreamLedger), browse(events.StreamEvents), readBuckets(events.BucketMeta, events.BucketAdmins, events.BucketOrgs),
+			writeBucket(events.BucketMeta), keepUploads(), []string{events.AllEvents})
 		for _, store := range ObjectStores() {
 			add(keepObjects(store))
 		}

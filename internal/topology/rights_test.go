@@ -90,6 +90,8 @@ func TestRightsNever(t *testing.T) {
 		"$KV.tally_admins.acme":                     {Registrar},
 		"$KV.tally_meta.epoch.p00":                  {Reconciler, Registrar},
 		"$O.tally_evidence.M.x":                     {Reconciler},
+		"$KV.tally_uploads.acme.x":                  {Reconciler},
+		"$JS.API.STREAM.PURGE.KV_tally_uploads":     nil,
 		"$JS.API.STREAM.PURGE.OBJ_tally_evidence":   nil,
 		"$JS.API.STREAM.PURGE.OBJ_tally_reports":    nil,
 		"$JS.API.STREAM.PURGE.OBJ_tally_folds":      {Reconciler},

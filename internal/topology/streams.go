@@ -30,7 +30,7 @@ const (
 	pipelineMaxAcks   = 1000
 )
 
-// Buckets lists the key-value buckets.
+// Buckets lists the key-value buckets of structure and identity.
 func Buckets() []string {
 	return []string{
 		events.BucketOrgs, events.BucketPools, events.BucketAgents, events.BucketPrincipals, events.BucketTokens, events.BucketAdmins,
@@ -126,6 +126,9 @@ func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
 		if err := ensureStream(ctx, js, bucketStream(bucket, replicas)); err != nil {
 			return fmt.Errorf("bucket %s: %w", bucket, err)
 		}
+	}
+	if err := ensureStream(ctx, js, uploadsStream(replicas)); err != nil {
+		return fmt.Errorf("bucket %s: %w", events.BucketUploads, err)
 	}
 	for _, store := range ObjectStores() {
 		if err := ensureStream(ctx, js, objectStream(store, replicas)); err != nil {

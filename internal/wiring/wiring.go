@@ -5,6 +5,7 @@ package wiring
 import (
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 
 	"tallystick/internal/app"
@@ -20,6 +21,7 @@ import (
 	"tallystick/internal/settler"
 	"tallystick/internal/topology"
 	"tallystick/internal/worker"
+	"tallystick/pkg/events"
 )
 
 // Scribe wires the role that carries entries to the ledger.
@@ -54,7 +56,20 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := reconciler.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Log: s.Log}
+	folds, err := registry.OpenObjects(ctx, s.JetStream, events.StoreFolds)
+	if err != nil {
+		return nil, err
+	}
+	cfg := reconciler.Config{
+		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Folds: folds, Log: s.Log,
+	}
+	cfg.Evidence.Orgs = epochs
+	if cfg.Evidence.Files, err = registry.OpenObjects(ctx, s.JetStream, events.StoreEvidence); err != nil {
+		return nil, err
+	}
+	if cfg.Evidence.Uploads, err = registry.OpenUploads(ctx, s.JetStream); err != nil {
+		return nil, err
+	}
 	if s.AuditJetStream != nil { // credentials of an older installation have no user there
 		if cfg.Mirror, err = ledger.OpenMirror(ctx, s.AuditJetStream); err != nil {
 			return nil, err
@@ -67,11 +82,28 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Reconciler, Conn: s.Admin, Verbs: r.Verbs(), Admins: epochs, Timeout: reconciler.AdminTimeout, Log: s.Log})
+	reports, err := reportsOf(ctx, s, l, r)
 	if err != nil {
 		return nil, err
 	}
-	return app.Together{r, verbs}, nil
+	served := r.Verbs()
+	maps.Copy(served, reports.Verbs())
+	verbs, err := worker.NewAdmin(worker.AdminConfig{Name: topology.Reconciler, Conn: s.Admin, Verbs: served, Admins: epochs, Timeout: reconciler.AdminTimeout, Log: s.Log})
+	if err != nil {
+		return nil, err
+	}
+	return app.Together{r, reports, verbs}, nil
+}
+
+// reportsOf wires the reports that the reconciler makes.
+func reportsOf(ctx context.Context, s *app.Shell, l *ledger.Ledger, r *reconciler.Reconciler) (*reconciler.Reports, error) {
+	objects, err := registry.OpenObjects(ctx, s.JetStream, events.StoreReports)
+	if err != nil {
+		return nil, err
+	}
+	return reconciler.NewReports(reconciler.ReportsConfig{
+		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Objects: objects, Orgs: r.Orgs, Log: s.Log, NoDaily: s.Config.NoDailyReports,
+	})
 }
 
 // checkpoints gives the reconciler what it signs with, if it is told of a key.

@@ -19,6 +19,7 @@ import (
 const (
 	adaID = "0192cccc-0000-7000-8000-000000000001"
 	vicID = "0192cccc-0000-7000-8000-000000000002"
+	audID = "0192cccc-0000-7000-8000-000000000003"
 )
 
 // admins are roles by org and id; err is answered where it is set.
@@ -43,7 +44,7 @@ func serveOrgAdmins(t *testing.T, known Admins) *testkit.NATSServer {
 	}
 	a, err := NewAdmin(AdminConfig{
 		Name: "registrar", Conn: server.Connect(t, testkit.Admin), Admins: known, Log: zerolog.Nop(),
-		Verbs: map[string]AdminFunc{events.AdminPoolShow: tell, events.AdminPoolSet: tell, events.AdminOrgCreate: tell},
+		Verbs: map[string]AdminFunc{events.AdminPoolShow: tell, events.AdminPoolSet: tell, events.AdminOrgCreate: tell, events.AdminLedger: tell},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ const noOrg = `{"error":{"code":"not_found","message":"no such org, or not yours
 
 func TestServeOrgAdmins(t *testing.T) {
 	t.Parallel()
-	known := &admins{roles: map[string]string{"acme " + adaID: events.RoleAdmin, "acme " + vicID: events.RoleViewer}}
+	known := &admins{roles: map[string]string{"acme " + adaID: events.RoleAdmin, "acme " + vicID: events.RoleViewer, "acme " + audID: events.RoleAuditor}}
 	server := serveOrgAdmins(t, known)
 	nc := server.Connect(t, testkit.Admin, nats.CustomInboxPrefix("_INBOX.admin."+adaID))
 	ask := func(subject, why, body string) string {
@@ -123,6 +124,16 @@ func TestServeOrgAdmins(t *testing.T) {
 		if err != nil || string(m.Data) != want {
 			t.Errorf("a viewer's %s: %v, want %s", verb, m, want)
 		}
+	}
+	aud := server.Connect(t, testkit.Admin, nats.CustomInboxPrefix("_INBOX.admin."+audID))
+	for verb, want := range map[string]string{"ledger": "ledger by " + audID + " why ", "pool_show": noOrg, "pool_set": noOrg} {
+		m, err := aud.Request(events.OrgAdmin("acme", audID, verb), []byte(`{"org":"acme"}`), waitMax)
+		if err != nil || string(m.Data) != want {
+			t.Errorf("an auditor's %s: %v, want %s", verb, m, want)
+		}
+	}
+	if m, err := aud.Request(events.OrgAdmin("acme", audID, "ledger"), []byte(`{"org":"rival"}`), waitMax); err != nil || string(m.Data) != noOrg {
+		t.Errorf("an auditor's ledger of another org: %v", m)
 	}
 	// A reply outside the admin's own inbox is not executed.
 	for _, inbox := range []string{"_INBOX.admin", "_INBOX.admin." + adaID + "x", "_INBOX." + vicID} {

@@ -21,6 +21,8 @@ const (
 	KindExtended        Kind = "extended"
 	KindDenied          Kind = "denied"
 	KindCorrected       Kind = "corrected"
+	KindRefunded        Kind = "refunded"
+	KindDisputed        Kind = "disputed"
 	KindPolicyChanged   Kind = "policy_changed"
 	KindAgentRegistered Kind = "agent_registered"
 	KindAgentRevoked    Kind = "agent_revoked"

@@ -67,6 +67,7 @@ type modelRecord struct {
 	deadlineMS  int64
 	forgetMS    int64 // 0: kept for ever
 	first       Decision
+	corrected   Correction
 
 	lastRefused Amounts // what the last refused settle would have booked
 	precharged  Amounts // charged at expiry after a refused overrun

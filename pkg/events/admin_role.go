@@ -37,14 +37,15 @@ func CheckReason(v string) *Error {
 }
 
 // RoleVerbs are the verbs that a role gives inside the admin's own org. What
-// concerns an installation, org_create, org_set and rebuild, is in no role.
+// concerns an installation, org_create, org_set and rebuild, is in no role, nor
+// are ledger_correct and evidence_put: only the operator corrects.
 //
 // An auditor reads what happened, and nothing of who and what there is.
 func RoleVerbs(role string) []string {
-	auditor := []string{AdminLedger, AdminCheckpoint}
+	auditor := []string{AdminLedger, AdminCheckpoint, AdminReportList, AdminReportGet, AdminEvidenceGet, AdminEvidenceList}
 	viewer := []string{
 		AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList,
-		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminReconcile,
+		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminReconcile, AdminReportMake,
 	}
 	viewer = append(viewer, auditor...)
 	switch role {

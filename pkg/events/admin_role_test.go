@@ -12,7 +12,7 @@ import (
 // must be put somewhere. A viewer only looks.
 func TestRoleVerbs(t *testing.T) {
 	t.Parallel()
-	installation := []string{AdminOrgCreate, AdminOrgSet, AdminRebuild}
+	installation := []string{AdminOrgCreate, AdminOrgSet, AdminRebuild, AdminLedgerCorrect, AdminEvidencePut}
 	for _, verb := range adminVerbs() {
 		if in := slices.Contains(RoleVerbs(RoleAdmin), verb); in == slices.Contains(installation, verb) {
 			t.Errorf("%s is in both or in none: %v", verb, in)
@@ -24,13 +24,14 @@ func TestRoleVerbs(t *testing.T) {
 		}
 		switch verb {
 		case AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminPrincipalList,
-			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminCheckpoint, AdminReconcile:
+			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminCheckpoint, AdminReconcile,
+			AdminReportMake, AdminReportList, AdminReportGet, AdminEvidenceGet, AdminEvidenceList:
 		default:
 			t.Errorf("a viewer may %s", verb)
 		}
 	}
-	if diff := cmp.Diff([]string{AdminLedger, AdminCheckpoint}, RoleVerbs(RoleAuditor)); diff != "" {
-		t.Errorf("an auditor reads entries and checkpoints: %s", diff)
+	if diff := cmp.Diff([]string{AdminLedger, AdminCheckpoint, AdminReportList, AdminReportGet, AdminEvidenceGet, AdminEvidenceList}, RoleVerbs(RoleAuditor)); diff != "" {
+		t.Errorf("an auditor reads entries, checkpoints, reports and evidence: %s", diff)
 	}
 	for _, role := range []string{"", "owner", "Admin"} {
 		if verbs := RoleVerbs(role); len(verbs) != 0 {

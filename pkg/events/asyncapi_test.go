@@ -197,10 +197,12 @@ func adminVerbs() []string {
 		AdminAdminAdd, AdminAdminList, AdminAdminSet, AdminAdminRemove, AdminAdminRotate,
 		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
 		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
-		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild,
+		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild, AdminLedgerCorrect,
+		AdminReportMake, AdminReportList, AdminReportGet,
+		AdminEvidencePut, AdminEvidenceGet, AdminEvidenceList,
 	}
 }
 
 func eventTypes() []string {
-	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead, EventPartitionRebuilt}
+	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead, EventPartitionRebuilt, EventReportReady}
 }

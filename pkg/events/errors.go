@@ -175,6 +175,11 @@ func PayloadTooLarge() *Error {
 	return &Error{Code: CodePayloadTooLarge, Message: "the message is larger than 65536 bytes"}
 }
 
+// EvidenceTooLarge: a file of evidence over 10 MiB.
+func EvidenceTooLarge() *Error {
+	return &Error{Code: CodePayloadTooLarge, Field: "data", Message: "the file is larger than 10485760 bytes"}
+}
+
 // Overloaded: queues full, or the agent is throttled.
 func Overloaded(retryAfterMS int64) *Error {
 	return &Error{

@@ -170,6 +170,8 @@ func ParseEvent(data []byte) (EventMessage, error) {
 		return parseEvent[LedgerHead](data)
 	case eventType + EventPartitionRebuilt:
 		return parseEvent[PartitionRebuilt](data)
+	case eventType + EventReportReady:
+		return parseEvent[ReportReady](data)
 	}
 	return UnknownEvent{h, data}, nil
 }

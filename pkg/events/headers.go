@@ -82,6 +82,9 @@ const (
 	BucketAdmins     = "tally_admins"
 	BucketPipelines  = "tally_pipelines"
 	BucketMeta       = "tally_meta"
+	// BucketUploads holds parts of evidence until the last one is there, for an
+	// hour at most.
+	BucketUploads = "tally_uploads"
 
 	// BucketCheckpoints is in account AUDIT, the others are in BROKER.
 	BucketCheckpoints = "tally_checkpoints"

@@ -54,7 +54,7 @@ type KindField struct {
 // LedgerKinds is the table of all kinds. Kinds without a row of fields here
 // are reserved for features to come.
 func LedgerKinds() []KindInfo {
-	return slices.Concat(reservationKinds(), resolutionKinds(), structureKinds(), periodKinds())
+	return slices.Concat(reservationKinds(), resolutionKinds(), correctionKinds(), structureKinds(), periodKinds())
 }
 
 func field(name, meaning string) KindField { return KindField{Name: name, Meaning: meaning} }
@@ -138,6 +138,25 @@ func resolutionKinds() []KindInfo {
 	}
 }
 
+func correctionKinds() []KindInfo {
+	fields := func(amounts string) []KindField {
+		return []KindField{
+			field("corrects", "the entry it is about, which stays: {seq, hash}"),
+			field("amounts", amounts),
+			field("reason", "as given"),
+			field("by", "who: operator, or reconciler"), maybe("why", "as given"),
+			maybe("evidence", "a file that is kept: {id, type, size}, where id is its SHA-256"),
+		}
+	}
+	return []KindInfo{
+		{KindCorrected, "an operator changed spent, linked to the entry it corrects", append(
+			fields("what was added to spent, by unit; below 0 was taken from it"),
+			maybe("standing", "where a rebuild undid what Redis had lost and did again: the reservation's state without it"))},
+		{KindRefunded, "a provider gave money back", fields("what came back, by unit: spent is lower by it")},
+		{KindDisputed, "a cost is disputed; no counter moves", fields("what is claimed back, by unit")},
+	}
+}
+
 func structureKinds() []KindInfo {
 	return []KindInfo{
 		{KindPolicyChanged, "a pool's limits were created or changed", []KindField{
@@ -172,9 +191,6 @@ func structureKinds() []KindInfo {
 
 func periodKinds() []KindInfo {
 	return []KindInfo{
-		{KindCorrected, "an operator changed spent, linked to the entry it corrects", nil},
-		{KindRefunded, "a provider gave money back", nil},
-		{KindDisputed, "a cost is disputed", nil},
 		{KindPeriodOpened, "a period's limits exist from now on", nil},
 		{KindPeriodClosed, "a period ended", nil},
 		{KindPeriodArchived, "a closed period's counters were removed", nil},

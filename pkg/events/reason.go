@@ -36,6 +36,8 @@ const (
 	OutcomeUnfrozen    = "unfrozen"
 	OutcomeClosed      = "closed"
 	OutcomeRebuilt     = "rebuilt"
+	OutcomeStored      = "stored"
+	OutcomePartial     = "partial"
 )
 
 // WarningPossibleDuplicate: an equal reservation was made shortly before

@@ -65,12 +65,21 @@ const (
 	AdminPrincipalShow    = "principal_show"
 	AdminPrincipalBalance = "principal_balance"
 
+	AdminReportMake = "report_make"
+	AdminReportList = "report_list"
+	AdminReportGet  = "report_get"
+
 	AdminSettle     = "settle"
 	AdminRelease    = "release"
 	AdminLedger     = "ledger"
 	AdminCheckpoint = "ledger_checkpoint"
 	AdminReconcile  = "reconcile"
 	AdminRebuild    = "rebuild"
+
+	AdminLedgerCorrect = "ledger_correct"
+	AdminEvidencePut   = "evidence_put"
+	AdminEvidenceGet   = "evidence_get"
+	AdminEvidenceList  = "evidence_list"
 )
 
 // Types of events.
@@ -81,6 +90,7 @@ const (
 	EventDenials            = "denials"
 	EventLedgerHead         = "ledger_head"
 	EventPartitionRebuilt   = "partition_rebuilt"
+	EventReportReady        = "report_ready"
 )
 
 // Patterns to subscribe to, and the subjects streams store.

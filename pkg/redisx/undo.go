@@ -21,19 +21,14 @@ type Undo struct {
 // undoer is who such an entry says it is by.
 const undoer = "reconciler"
 
-// UndoDetail is what the entry tells.
+// UndoDetail is what the entry tells. Standing is in no operator's correction.
 type UndoDetail struct {
-	Corrects struct {
-		Seq  uint64 `json:"seq"`
-		Hash string `json:"hash"`
-	} `json:"corrects"`
-	Reason   string       `json:"reason"`
-	By       string       `json:"by"`
-	Standing budget.State `json:"standing"`
+	Corrects Corrects       `json:"corrects"`
+	Amounts  budget.Amounts `json:"amounts"` // what is added to spent
+	Reason   string         `json:"reason"`
+	By       string         `json:"by"`
+	Standing budget.State   `json:"standing"`
 }
-
-// ByRebuild tells an undone entry from an operator's correction.
-func (d UndoDetail) ByRebuild() bool { return d.By == undoer && d.Standing != "" }
 
 // Undo writes corrected for each: lua/undo.lua.
 func (r *Restore) Undo(ctx context.Context, undos []Undo) error {
@@ -57,8 +52,11 @@ func (c *undoCall) failed(err error) { c.err = err }
 
 func (c *undoCall) command() (*script, []string, []any) {
 	u, r := c.undo, c.restore
-	d := UndoDetail{Reason: u.Reason, By: undoer, Standing: u.Standing}
-	d.Corrects.Seq, d.Corrects.Hash = u.Seq, u.Hash
+	d := UndoDetail{Reason: u.Reason, By: undoer, Standing: u.Standing, Amounts: budget.Amounts{}}
+	d.Corrects = Corrects{Seq: u.Seq, Hash: u.Hash}
+	for _, m := range u.Entry.Moves {
+		d.Amounts[m.Unit] = -m.Spent
+	}
 	members := strings.TrimSuffix(strings.TrimPrefix(marshalled(d), "{"), "}")
 	return r.store.scripts["undo"], []string{r.keys.revoked, r.keys.outbox},
 		[]any{r.fence, u.Entry.Execution, inverse(u.Entry.Moves), members, u.Entry.Record}

@@ -158,7 +158,7 @@ func (a *admin) testOtherOrgs(foreign string) {
 		"agent_register": {"name": "n", "pool": "theirs"}, "agent_revoke": {"agent": id}, "agent_rotate": {"agent": id},
 		"admin_add": {"name": "n"}, "admin_set": {"admin": a.Admin, "role": "viewer"}, "admin_remove": {"admin": a.Admin},
 		"admin_rotate": {"admin": a.Admin}, "settle": {"agent": id, "key": "k"}, "release": {"agent": id, "key": "k"},
-		"ledger": {}, "reconcile": {},
+		"ledger": {}, "reconcile": {}, "report_make": {}, "report_list": {}, "report_get": {"report": "x", "format": "csv"},
 	} {
 		without := a.ask(verb, body)
 		body["org"] = foreign
@@ -197,6 +197,8 @@ func (a *admin) testViewer() {
 		{"admin", "list", "--org", a.Org},
 		{"ledger", "verify", "--org", a.Org},
 		{"reconcile", "--once", "--org", a.Org},
+		{"report", "make", "--org", a.Org},
+		{"report", "list", "--org", a.Org},
 	} {
 		a.must(args...)
 	}

@@ -72,6 +72,8 @@ func (p *apart) testNATSRightsAreLeast() {
 		{"settler", "admin", "tally.v1.admin.pool_set", "tally.v1.admin.pool_set"},
 		{"reaper", "broker", "$KV.tally_pools.x", "$KV.tally_tokens.>"},
 		{"reconciler", "broker", "tally.v1.ledger.acme.reserved", "_INBOX.>"},
+		{"reconciler", "broker", "$JS.API.STREAM.PURGE.OBJ_tally_evidence", "$O.tally_evidence.>"},
+		{"registrar", "broker", "$KV.tally_uploads.x", "$KV.tally_uploads.>"},
 		{"registrar", "broker", "tally.v1.ledger.acme.reserved", "tally.v1.command.>"},
 		{"registrar", "auth", "$SYS.REQ.SERVER.PING", "$SYS.>"},
 	} {

@@ -30,6 +30,7 @@ func TestWorkersApart(t *testing.T) {
 	part("life cycle", (*apart).testLifecycle)
 	part("operator", (*apart).testOperator)
 	part("pipeline", (*apart).testPipeline)
+	part("evidence", (*apart).testEvidence)
 	part("rights are enough", (*apart).testRightsAreEnough)
 	part("rights in Redis are least", (*apart).testRedisRightsAreLeast)
 	part("rights in NATS are least", (*apart).testNATSRightsAreLeast)
