@@ -114,6 +114,11 @@ func (r *Reconciler) evidenceOf(ctx context.Context, q events.LedgerCorrect) (re
 	if q.Evidence == nil {
 		return redisx.Evidence{}, nil
 	}
+	if r.evidence.Files == nil {
+		e := errNoEvidence()
+		e.Field = "evidence"
+		return redisx.Evidence{}, e
+	}
 	mediaType, size, err := r.Evidence(ctx, q.Org, *q.Evidence)
 	return redisx.Evidence{ID: *q.Evidence, Type: mediaType, Size: size}, err
 }

@@ -1,14 +1,11 @@
 package reconciler_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/rs/zerolog"
 
 	"tallystick/internal/ledger"
 	"tallystick/internal/reconciler"

@@ -72,7 +72,7 @@ func noEvidence(err error) error {
 	return e
 }
 
-func errNoEvidence() error {
+func errNoEvidence() *events.Error {
 	return events.InvalidArgument("", "this installation keeps no evidence", "")
 }
 
@@ -161,7 +161,7 @@ func (r *Reconciler) takePart(ctx context.Context, req worker.AdminRequest, q ev
 	if err != nil {
 		return events.EvidencePutAnswer{}, err
 	}
-	answer, err := r.keep(ctx, req, q, content)
+	answer, err := r.keepEvidence(ctx, req, q, content)
 	var refused *events.Error
 	if err == nil || errors.As(err, &refused) { // a repeat after any other error needs the parts
 		if err := r.evidence.Uploads.Forget(ctx, upload); err != nil {
@@ -187,10 +187,10 @@ func (k *evidenceKeeper) assemble(ctx context.Context, u registry.Upload, last [
 	return append(content, last...), nil
 }
 
-// keep stores a file that is what it says. Its hash goes to the ledger first:
+// keepEvidence stores a file that is what it says. Its hash goes to the ledger first:
 // no file is there of which the ledger does not tell. A repeat after a failure
 // between the two writes a second entry.
-func (r *Reconciler) keep(ctx context.Context, req worker.AdminRequest, q events.EvidencePut, content []byte) (events.EvidencePutAnswer, error) {
+func (r *Reconciler) keepEvidence(ctx context.Context, req worker.AdminRequest, q events.EvidencePut, content []byte) (events.EvidencePutAnswer, error) {
 	var none events.EvidencePutAnswer
 	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != q.Evidence {
 		return none, errOtherContent()
