@@ -34,6 +34,7 @@ deps: ## install redis-server through the package manager where it is missing
 
 deps-test: deps
 	@deploy/install-deps cc
+	@deploy/install-deps python3
 
 deps-lint:
 	@deploy/install-deps luacheck

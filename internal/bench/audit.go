@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -137,7 +138,11 @@ func (a *auditor) append(ctx context.Context) error {
 func (a *auditor) tell(ctx context.Context) error {
 	partition, head := a.store.Partition(a.past), a.out.Head()
 	anchor := redisx.Anchor{Position: a.out.Position(partition), StreamSeq: head.StreamSeq, Hash: head.Hash.String()}
-	return a.store.AdvanceOutbox(ctx, partition, anchor)
+	const fence = "bench" // what is restored is fenced
+	if err := a.store.Fence(ctx, partition, fence); err != nil {
+		return err
+	}
+	return errors.Join(a.store.Restore(partition, fence).Outbox(ctx, anchor), a.store.Unfence(ctx, partition))
 }
 
 func (a *auditor) row(name string, count int, took, own time.Duration, note string) float64 {
