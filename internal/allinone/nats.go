@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"tallystick/internal/topology"
@@ -114,18 +113,10 @@ func canListen(host string, port int) error {
 
 // Setup makes streams, buckets and consumers, as the one user who may.
 func (n *NATS) Setup(ctx context.Context, replicas int) error {
-	user := n.set[topology.Setup].NATS.Broker
-	nc, err := nats.Connect(n.URL, nats.UserInfo(user.User, user.Password), nats.InProcessServer(n.server),
-		nats.Name("tallystick-setup"), nats.CustomInboxPrefix("_INBOX.setup"))
-	if err != nil {
-		return fmt.Errorf("set up NATS: %w", err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("set up NATS: %w", err)
-	}
-	return topology.Ensure(ctx, js, replicas)
+	return topology.EnsureAll(ctx, func(_ string, u topology.User) (*nats.Conn, error) {
+		return nats.Connect(n.URL, nats.UserInfo(u.User, u.Password), nats.InProcessServer(n.server),
+			nats.Name("tallystick-setup"), nats.CustomInboxPrefix("_INBOX.setup"))
+	}, n.set[topology.Setup], replicas)
 }
 
 // Close ends the server and waits for it: everything is synced then.

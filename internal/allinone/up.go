@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tallystick/internal/app"
+	"tallystick/internal/checkpoint"
 	"tallystick/internal/topology"
 )
 
@@ -147,6 +148,12 @@ func (s *System) launch(ctx context.Context, m *member, set topology.Set) error 
 		Worker: m.worker, NATSURL: s.address.NATSURL, RedisURL: s.workersRedis, DataDir: s.cfg.DataDir,
 		LogLevel: "info", LogFormat: "auto", Partitions: s.cfg.Partitions,
 		StartTimeout: startTimeout, DrainTimeout: stepTimeout,
+	}
+	if m.worker == topology.Reconciler {
+		cfg.CheckpointKey, cfg.CheckpointDir = checkpoint.KeyIn(s.cfg.DataDir), filepath.Join(s.cfg.DataDir, "checkpoints")
+		if err := checkpoint.Ensure(cfg.CheckpointKey); err != nil {
+			return err
+		}
 	}
 	if err := cfg.Validate(); err != nil {
 		return err

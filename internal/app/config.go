@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"tallystick/internal/topology"
 )
 
 // Defaults of a worker's configuration.
@@ -34,6 +36,8 @@ type Config struct {
 	LogLevel        string
 	LogFormat       string // json, console or auto
 	DataDir         string // where a worker keeps what must outlive both stores
+	CheckpointKey   string // signs checkpoints; the reconciler's alone
+	CheckpointDir   string // where the newest checkpoints are files too
 	Partitions      int    // fixed at install
 	StartTimeout    time.Duration
 	DrainTimeout    time.Duration
@@ -75,6 +79,10 @@ func Load(worker string, args []string, env func(string) string, out io.Writer) 
 	fs.StringVar(&c.LogLevel, "log-level", or("TALLY_LOG", "info"), "debug, info, warn or error (TALLY_LOG)")
 	fs.StringVar(&c.LogFormat, "log-format", or("TALLY_LOG_FORMAT", "auto"), "auto, json or console (TALLY_LOG_FORMAT)")
 	fs.StringVar(&c.DataDir, "data", or("TALLY_DATA", ""), "`DIR` for what must outlive both stores, such as the scribe's anchor (TALLY_DATA)")
+	if worker == topology.Reconciler { // no other worker may know of it
+		fs.StringVar(&c.CheckpointKey, "checkpoint-key", or("TALLY_CHECKPOINT_KEY", ""), "`FILE` with the key that signs checkpoints, its .pub beside it; empty: none are signed (TALLY_CHECKPOINT_KEY)")
+		fs.StringVar(&c.CheckpointDir, "checkpoint-dir", or("TALLY_CHECKPOINT_DIR", ""), "`DIR` for the newest checkpoints as files; empty: none (TALLY_CHECKPOINT_DIR)")
+	}
 	fs.DurationVar(&c.StartTimeout, "start-timeout", DefaultStartTimeout, "how long to wait for NATS and Redis at start")
 	fs.DurationVar(&c.DrainTimeout, "drain-timeout", DefaultDrainTimeout, "how long work in flight may take after SIGTERM")
 	var intErrs []error

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"tallystick/internal/topology"
@@ -16,17 +16,9 @@ func Setup(ctx context.Context, url string, creds topology.Credentials, replicas
 	if creds.Worker != topology.Setup {
 		return fmt.Errorf("these are the credentials of %q, not of %q", creds.Worker, topology.Setup)
 	}
-	u := creds.NATS.Broker
-	nc, err := dialNATS(ctx, natsDial{
-		url: url, worker: creds.Worker, account: "broker", user: u.User, password: u.Password, inbox: "_INBOX." + creds.Worker,
-	}, log)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return fmt.Errorf("jetstream: %w", err)
-	}
-	return topology.Ensure(ctx, js, replicas)
+	return topology.EnsureAll(ctx, func(account string, u topology.User) (*nats.Conn, error) {
+		return dialNATS(ctx, natsDial{
+			url: url, worker: creds.Worker, account: account, user: u.User, password: u.Password, inbox: "_INBOX." + creds.Worker,
+		}, log)
+	}, creds, replicas)
 }

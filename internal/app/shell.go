@@ -26,13 +26,15 @@ type Shell struct {
 	Metrics     *prometheus.Registry
 	Health      *Health
 
-	// Broker, Agents, Admin and Auth are nil where the worker has no user in
-	// that account.
-	Broker, Agents, Admin, Auth *nats.Conn
+	// Broker, Agents, Admin, Auth and Audit are nil where the worker has no
+	// user in that account.
+	Broker, Agents, Admin, Auth, Audit *nats.Conn
 
-	JetStream jetstream.JetStream // on Broker
-	Redis     redis.UniversalClient
-	Store     *redisx.Store
+	JetStream      jetstream.JetStream // on Broker
+	AuditJetStream jetstream.JetStream // on Audit, where there is one
+
+	Redis redis.UniversalClient
+	Store *redisx.Store
 
 	closers []func()
 }
@@ -57,6 +59,11 @@ func Connect(ctx context.Context, cfg Config, creds topology.Credentials, log ze
 		return s, fmt.Errorf("jetstream: %w", err)
 	}
 	s.JetStream = js
+	if s.Audit != nil {
+		if s.AuditJetStream, err = jetstream.New(s.Audit); err != nil {
+			return s, fmt.Errorf("jetstream: %w", err)
+		}
+	}
 	return s, nil
 }
 
@@ -98,6 +105,7 @@ func (s *Shell) connectNATS(ctx context.Context) error {
 		{"agents", s.Credentials.NATS.Agents, &s.Agents, ""},
 		{"admin", s.Credentials.NATS.Admin, &s.Admin, ""},
 		{"auth", s.Credentials.NATS.Auth, &s.Auth, ""},
+		{"audit", s.Credentials.NATS.Audit, &s.Audit, ""},
 	}
 	for _, a := range accounts {
 		if a.user.User == "" {
@@ -131,7 +139,7 @@ func (s *Shell) Close() {
 	for _, f := range slices.Backward(s.closers) {
 		f()
 	}
-	for _, nc := range []*nats.Conn{s.Agents, s.Admin, s.Auth, s.Broker} {
+	for _, nc := range []*nats.Conn{s.Agents, s.Admin, s.Auth, s.Audit, s.Broker} {
 		if nc != nil {
 			nc.Close()
 		}

@@ -19,6 +19,7 @@ const (
 	zerolog   = "github.com/rs/zerolog"
 	cobra     = "github.com/spf13/cobra"
 	prom      = "github.com/prometheus/client_golang"
+	notes     = "golang.org/x/mod/sumdb/note"
 	bcrypts   = "golang.org/x/crypto"
 )
 
@@ -48,30 +49,31 @@ var mayImport = map[string][]string{
 	"pkg/client": {"pkg/events", natsGo, uuids},
 
 	// Shared plumbing: NATS yes, Redis never, tokens only in the callout.
-	"internal/worker":   {"pkg/events", "pkg/budget", natsGo, atomicPub, zerolog, prom},
-	"internal/ledger":   {"pkg/events", "pkg/budget", "internal/topology", natsGo, atomicPub},
-	"internal/registry": {"pkg/events", "pkg/budget", "internal/topology", natsGo, uuids},
-	"internal/topology": {"pkg/events", natsGo, natsSrv, natsJWT, nkeys, bcrypts},
-	"internal/callout":  {"pkg/events", "internal/registry", "internal/topology", natsGo, natsJWT, nkeys, zerolog, prom},
+	"internal/worker":     {"pkg/events", "pkg/budget", natsGo, atomicPub, zerolog, prom},
+	"internal/ledger":     {"pkg/events", "pkg/budget", "internal/topology", natsGo, atomicPub},
+	"internal/checkpoint": {"pkg/events", "internal/ledger", notes},
+	"internal/registry":   {"pkg/events", "pkg/budget", "internal/topology", natsGo, uuids},
+	"internal/topology":   {"pkg/events", natsGo, natsSrv, natsJWT, nkeys, bcrypts},
+	"internal/callout":    {"pkg/events", "internal/registry", "internal/topology", natsGo, natsJWT, nkeys, zerolog, prom},
 
 	// Roles: one job each, neither NATS nor Redis by name.
 	"internal/reserver":   role,
 	"internal/settler":    role,
 	"internal/scribe":     role,
 	"internal/reaper":     role,
-	"internal/reconciler": role,
+	"internal/reconciler": slices.Concat(role, []string{"internal/checkpoint"}),
 	"internal/registrar":  slices.Concat(role, []string{"internal/callout"}),
 
 	// Shells: what a process needs around its role.
 	"internal/app":      slices.Concat(shell, []string{"internal/callout"}),
-	"internal/allinone": slices.Concat(shell, []string{"internal/app", "internal/wiring", natsSrv, natsJWT, nkeys}),
+	"internal/allinone": slices.Concat(shell, []string{"internal/app", "internal/wiring", "internal/checkpoint", natsSrv, natsJWT, nkeys}),
 	"internal/cli": slices.Concat(shell, []string{
-		"internal/app", "internal/allinone", "internal/bench", "internal/demo", cobra, natsJWT, nkeys,
+		"internal/app", "internal/allinone", "internal/bench", "internal/demo", "internal/checkpoint", cobra, natsJWT, nkeys,
 	}),
 	"internal/demo":  slices.Concat(shell, []string{"internal/app", "internal/allinone", "internal/reconciler"}),
 	"internal/bench": slices.Concat(shell, roles, []string{"internal/app", "internal/allinone", "lua"}),
 
-	"internal/wiring": slices.Concat(plumbing, roles, []string{"internal/app", "internal/callout"}),
+	"internal/wiring": slices.Concat(plumbing, roles, []string{"internal/app", "internal/callout", "internal/checkpoint"}),
 
 	// Processes: one line of wiring each.
 	"cmd/reserver":   command,

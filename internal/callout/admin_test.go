@@ -33,13 +33,14 @@ func (w *world) admin(t *testing.T, a admin) *nats.Conn {
 func TestAdminRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, role := range []string{events.RoleAdmin, events.RoleViewer} {
+	for _, role := range events.Roles() {
 		me, other := w.administer("acme", role), w.administer("acme", events.RoleAdmin)
 		for _, row := range []struct {
 			subject            string
 			subscribe, allowed bool
 		}{
-			{events.OrgAdmin("acme", me.admin, "pool_show"), false, true},
+			{events.OrgAdmin("acme", me.admin, "pool_show"), false, role != events.RoleAuditor},
+			{events.OrgAdmin("acme", me.admin, "ledger_checkpoint"), false, true},
 			{events.OrgAdmin("acme", me.admin, "ledger"), false, true},
 			{events.OrgAdmin("acme", me.admin, "pool_set"), false, role == events.RoleAdmin},
 			{events.OrgAdmin("acme", me.admin, "settle"), false, role == events.RoleAdmin},

@@ -29,7 +29,7 @@ func (w *world) guests() []guest {
 		{"pipeline identity", pipe.token, events.InboxPrefix(pipe.agent), topology.PipelineRights("acme", pipe.agent, bootstrap(pipe.token))},
 		{"operator", w.operator, "_INBOX.admin", topology.OperatorRights(bootstrap(w.operator))},
 	}
-	for _, role := range []string{events.RoleAdmin, events.RoleViewer} {
+	for _, role := range events.Roles() {
 		a := w.administer("acme", role)
 		out = append(out, guest{role, a.token, events.AdminInboxPrefix(a.admin), topology.AdminRights("acme", a.admin, role, bootstrap(a.token))})
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"tallystick/pkg/events"
@@ -63,8 +65,8 @@ func (e *environment) showAdmin(body []byte) error {
 }
 
 func checkRole(role string) error {
-	if role != events.RoleAdmin && role != events.RoleViewer {
-		return usagef("--role %q: want admin or viewer", role)
+	if !slices.Contains(events.Roles(), role) {
+		return usagef("--role %q: want admin, viewer or auditor", role)
 	}
 	return nil
 }
@@ -85,7 +87,7 @@ func (e *environment) adminAdd() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&org, "org", "", "`ORG`")
 	f.StringVar(&name, "name", "", "`NAME` for people, one admin each")
-	f.StringVar(&role, "role", events.RoleAdmin, "admin, or viewer who only looks")
+	f.StringVar(&role, "role", events.RoleAdmin, "admin; viewer who only looks; or auditor who reads the ledger and its checkpoints alone")
 	require(c, "org", "name")
 	return c
 }
@@ -128,7 +130,7 @@ func (e *environment) adminSet() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&org, "org", "", "`ORG`")
 	f.StringVar(&admin, "admin", "", "`ADMIN` id")
-	f.StringVar(&role, "role", "", "admin or viewer")
+	f.StringVar(&role, "role", "", "admin, viewer or auditor")
 	require(c, "org", "role")
 	return c
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -17,14 +16,9 @@ import (
 )
 
 func (e *environment) ledgerCommand() *cobra.Command {
-	checkpoint := &cobra.Command{
-		Use: "checkpoint", Short: "Signed checkpoints (not there yet)", Hidden: true,
-		DisableFlagParsing: true,
-		RunE:               func(*cobra.Command, []string) error { return notYet("ledger checkpoint") },
-	}
 	return group("ledger", "Read, export and verify the ledger",
 		"  tallystick ledger list --org acme\n  tallystick ledger export --org acme > acme.jsonl\n  tallystick ledger verify --file acme.jsonl",
-		e.ledgerList(), e.ledgerTail(), e.ledgerExport(), e.ledgerVerify(), checkpoint)
+		e.ledgerList(), e.ledgerTail(), e.ledgerExport(), e.ledgerVerify(), e.ledgerCheckpoint(), e.ledgerKey())
 }
 
 // page is one answer of the admin verb ledger.
@@ -258,85 +252,6 @@ func (e *environment) ledgerExport() *cobra.Command {
 	c.Flags().StringVar(&file, "file", "", "write to a new `FILE` instead of stdout")
 	require(c, "org")
 	return c
-}
-
-func (e *environment) ledgerVerify() *cobra.Command {
-	var org, file, against string
-	c := &cobra.Command{
-		Use: "verify (--org ORG | --file EXPORT)", Short: "Verify an org's hash chain, online or offline", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case against != "":
-				return notYet("--against")
-			case file != "":
-				return e.verifyFile(org, file)
-			case org == "":
-				return usagef("verify wants --org ORG, or --file EXPORT")
-			}
-			v := ledger.NewVerifier(org)
-			n := 0
-			progress := e.progress("verified", "entries")
-			err := e.operated(cmd, func(ctx context.Context, op *client.Operator) error {
-				_, err := walk(ctx, op, org, 0, func(m ledger.Message) error {
-					n++
-					progress(n)
-					v.Add(m)
-					return nil
-				})
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			return e.showVerification(v.Result())
-		},
-	}
-	f := c.Flags()
-	f.StringVar(&org, "org", "", "`ORG`")
-	f.StringVar(&file, "file", "", "an `EXPORT`; - for stdin; needs no server")
-	f.StringVar(&against, "against", "", "a signed `CHECKPOINT` (not there yet)")
-	return c
-}
-
-func (e *environment) verifyFile(org, file string) error {
-	var in io.Reader = os.Stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	v, err := ledger.VerifyExport(in, org)
-	if err != nil {
-		return &exitError{events.ExitDrift, "verify: " + err.Error()}
-	}
-	return e.showVerification(v)
-}
-
-func (e *environment) showVerification(v ledger.Verification) error {
-	if e.json() {
-		if err := e.document(v); err != nil {
-			return err
-		}
-	} else {
-		t := newTable(e.out)
-		t.row("org", v.Org)
-		t.row("entries", v.Entries)
-		t.row("head", v.Head)
-		t.row("verdict", v.Verdict)
-		if v.FirstBad != nil {
-			t.row("first bad", *v.FirstBad)
-		}
-		if err := t.flush(); err != nil {
-			return err
-		}
-	}
-	if v.Verdict != ledger.VerdictOK {
-		return &exitError{code: events.ExitDrift}
-	}
-	return nil
 }
 
 // document prints a value as the one JSON document of this command.

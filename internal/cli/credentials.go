@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app"
+	"tallystick/internal/checkpoint"
 	"tallystick/internal/topology"
 )
 
@@ -24,7 +25,7 @@ func (e *environment) credentialsCommand() *cobra.Command {
 		Use:   "credentials --out DIR",
 		Short: "Write credentials, nats.conf and users.acl for workers that run apart",
 		Long: `Writes one credentials file per worker, the configuration of the NATS server and
-the users of Redis, all from one set of fresh passwords and keys, with the same
+the users of Redis, and the key that signs checkpoints, all from one set of fresh passwords and keys, with the same
 rights as inside "tallystick up". The directory must not exist yet.`,
 		Example: `  tallystick credentials --out creds
   nats-server -c creds/nats.conf &
@@ -70,7 +71,13 @@ func writeCredentials(dir, listen, store string) ([]string, error) {
 		return nil, err
 	}
 	acl := append(topology.RedisACL(set), fmt.Sprintf("user %s on #%x ~* &* +@all", redisAdmin, sha256.Sum256([]byte(password))))
+	private, public, err := checkpoint.Generate("")
+	if err != nil {
+		return nil, err
+	}
 	files := map[string]string{
+		checkpoint.KeyFile:     private,
+		checkpoint.KeysFile:    public,
 		"nats.conf":            conf,
 		"users.acl":            strings.Join(acl, "\n") + "\n",
 		"operator.token":       token + "\n",

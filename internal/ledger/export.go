@@ -33,17 +33,27 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
-// UnmarshalJSON reads the export form. A hash that is none becomes zeros, so
-// that a verifier calls the entry altered instead of losing it.
+// UnmarshalJSON reads the export form. An entry whose hashes are none is kept:
+// a verifier has to call it altered instead of losing it.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var l line
 	if err := json.Unmarshal(data, &l); err != nil {
 		return err
 	}
 	*m = Message{StreamSeq: l.StreamSeq, Seq: l.Seq, Subject: l.Subject, Body: []byte(l.Body)}
-	m.Prev, _ = ParseHash(l.Prev)
-	m.Hash, _ = ParseHash(l.Hash)
+	m.Prev, m.Hash = parseLink(l.Prev, l.Hash)
 	return nil
+}
+
+// parseLink reads both hashes of an entry. Where one is none both are zeros,
+// which no body hashes to: a verifier calls the entry altered.
+func parseLink(prev, hash string) (p, h Hash) {
+	p, errPrev := ParseHash(prev)
+	h, errHash := ParseHash(hash)
+	if errPrev != nil || errHash != nil {
+		return Hash{}, Hash{}
+	}
+	return p, h
 }
 
 // Export writes an entry as one JSON line.
@@ -64,9 +74,11 @@ func Import(r io.Reader, visit func(Message) error) error {
 		if len(bytes.TrimSpace(in.Bytes())) == 0 {
 			continue
 		}
-		var m Message
-		if err := json.Unmarshal(in.Bytes(), &m); err != nil {
-			return fmt.Errorf("line %d is not an entry: %w", n, err)
+		m, ok := parseLine(in.Bytes())
+		if !ok {
+			if err := json.Unmarshal(in.Bytes(), &m); err != nil {
+				return fmt.Errorf("line %d is not an entry: %w", n, err)
+			}
 		}
 		if err := visit(m); err != nil {
 			return err
@@ -78,9 +90,8 @@ func Import(r io.Reader, visit func(Message) error) error {
 	return in.Err()
 }
 
-// VerifyExport walks an export; org "" takes the first entry's.
-func VerifyExport(r io.Reader, org string) (Verification, error) {
-	v := NewVerifier(org)
+// VerifyExport gives an export to a verifier.
+func VerifyExport(r io.Reader, v *Verifier) (Verification, error) {
 	err := Import(r, func(m Message) error {
 		v.Add(m)
 		return nil

@@ -52,12 +52,21 @@ type Ledger struct {
 
 // Open binds to the stream. It does not create it.
 func Open(ctx context.Context, js jetstream.JetStream) (*Ledger, error) {
-	stream, err := js.Stream(ctx, events.StreamLedger)
+	return open(ctx, js, events.StreamLedger)
+}
+
+// OpenMirror binds to the copy in account AUDIT, which can only be read.
+func OpenMirror(ctx context.Context, js jetstream.JetStream) (*Ledger, error) {
+	return open(ctx, js, events.StreamMirror)
+}
+
+func open(ctx context.Context, js jetstream.JetStream, name string) (*Ledger, error) {
+	stream, err := js.Stream(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", events.StreamLedger, err)
+		return nil, fmt.Errorf("stream %s: %w", name, err)
 	}
 	if stream.CachedInfo().Config.AllowDirect {
-		return nil, fmt.Errorf("stream %s allows direct gets: followers could answer with an old tail", events.StreamLedger)
+		return nil, fmt.Errorf("stream %s allows direct gets: followers could answer with an old tail", name)
 	}
 	return &Ledger{js: js, stream: stream}, nil
 }
@@ -133,7 +142,6 @@ func fromRaw(raw *jetstream.RawStreamMsg) (Message, error) {
 func newMessage(streamSeq uint64, subject string, header func(string) string, body []byte) (Message, error) {
 	m := Message{StreamSeq: streamSeq, Subject: subject, Body: body, Positions: header(events.HeaderPositions)}
 	m.Seq, _ = strconv.ParseUint(header(events.HeaderSeq), 10, 64)
-	m.Prev, _ = ParseHash(header(events.HeaderPrev))
-	m.Hash, _ = ParseHash(header(events.HeaderHash))
+	m.Prev, m.Hash = parseLink(header(events.HeaderPrev), header(events.HeaderHash))
 	return m, nil
 }

@@ -233,7 +233,7 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, err := ledger.VerifyExport(strings.NewReader(strings.Join(tt.lines, "\n")), "")
+			v, err := ledger.VerifyExport(strings.NewReader(strings.Join(tt.lines, "\n")), ledger.NewVerifier(""))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,9 +25,10 @@ const (
 // Verbs are the operators' verbs that the reconciler serves.
 func (r *Reconciler) Verbs() map[string]worker.AdminFunc {
 	return map[string]worker.AdminFunc{
-		events.AdminLedger:    r.serveLedger,
-		events.AdminReconcile: r.serveReconcile,
-		events.AdminRebuild:   r.serveRebuild,
+		events.AdminLedger:     r.serveLedger,
+		events.AdminCheckpoint: r.serveCheckpoint,
+		events.AdminReconcile:  r.serveReconcile,
+		events.AdminRebuild:    r.serveRebuild,
 
 		events.AdminPrincipalBalance: r.servePrincipalBalance,
 	}
@@ -45,7 +46,13 @@ func (r *Reconciler) serveLedger(ctx context.Context, req worker.AdminRequest) (
 	if q.After != nil {
 		after = uint64(*q.After)
 	}
-	tail, found, err := r.cfg.Ledger.OrgTail(ctx, q.Org)
+	from := r.cfg.Ledger
+	if q.Mirror != nil && *q.Mirror {
+		if from = r.cfg.Mirror; from == nil {
+			return nil, events.InvalidArgument("mirror", "this installation has no mirror of the ledger", "")
+		}
+	}
+	tail, found, err := from.OrgTail(ctx, q.Org)
 	if err != nil {
 		return nil, answerable(err)
 	}
@@ -53,7 +60,7 @@ func (r *Reconciler) serveLedger(ctx context.Context, req worker.AdminRequest) (
 	if answer.End {
 		return answer.Append(nil), nil
 	}
-	reader := r.cfg.Ledger.Reader(q.Org, after)
+	reader := from.Reader(q.Org, after)
 	defer reader.Close(context.WithoutCancel(ctx))
 	page, err := reader.Next(ctx, limit, 0)
 	if err != nil {

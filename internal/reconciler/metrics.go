@@ -4,7 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	failures, unreadable, compared, rebuilt prometheus.Counter
-	drift, folded                           prometheus.Gauge
+	drift, folded, mirrorLag, mirrorBad     prometheus.Gauge
+	signed                                  prometheus.Counter
+	contradictions                          prometheus.Gauge
 	explained                               *prometheus.GaugeVec // by cause
 }
 
@@ -13,12 +15,16 @@ func newMetrics() metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "tally_reconciler_" + name, Help: help})
 	}
 	return metrics{
-		failures:   counter("failures_total", "Steps that failed because Redis or NATS did."),
-		unreadable: counter("unreadable_entries_total", "Ledger entries that could not be read."),
-		compared:   counter("comparisons_total", "Comparisons of counters with the ledger."),
-		rebuilt:    counter("rebuilt_partitions_total", "Partitions rebuilt from the ledger."),
-		drift:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_drift_counters", Help: "Counters that differed in the last full comparison."}),
-		folded:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_folded_stream_seq", Help: "Stream sequence up to which the ledger is folded."}),
+		failures:       counter("failures_total", "Steps that failed because Redis or NATS did."),
+		unreadable:     counter("unreadable_entries_total", "Ledger entries that could not be read."),
+		compared:       counter("comparisons_total", "Comparisons of counters with the ledger."),
+		rebuilt:        counter("rebuilt_partitions_total", "Partitions rebuilt from the ledger."),
+		drift:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_drift_counters", Help: "Counters that differed in the last full comparison."}),
+		folded:         prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_folded_stream_seq", Help: "Stream sequence up to which the ledger is folded."}),
+		mirrorLag:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_mirror_lag_entries", Help: "Entries of the ledger that its mirror lacks."}),
+		mirrorBad:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_mirror_bad", Help: "1 while the mirror stands still, differs from the ledger, or has more."}),
+		signed:         counter("checkpoints_signed_total", "Checkpoints signed."),
+		contradictions: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_checkpoint_contradictions", Help: "Orgs whose chain is not sound or not what was signed."}),
 		explained: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tally_reconciler_explained", Help: "Causes of the published tolerance in the last full comparison.",
 		}, []string{"cause"}),
@@ -26,5 +32,8 @@ func newMetrics() metrics {
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.failures, m.unreadable, m.compared, m.rebuilt, m.drift, m.folded, m.explained}
+	return []prometheus.Collector{
+		m.failures, m.unreadable, m.compared, m.rebuilt, m.drift, m.folded, m.mirrorLag, m.mirrorBad, m.explained,
+		m.signed, m.contradictions,
+	}
 }

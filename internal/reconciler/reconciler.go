@@ -28,7 +28,11 @@ import (
 const (
 	outstandingEveryDefault = time.Second
 	compareEveryDefault     = 30 * time.Second
+	mirrorEveryDefault      = 10 * time.Second
 	drainTimeoutDefault     = time.Minute
+
+	checkpointEveryDefault   = time.Minute
+	checkpointEntriesDefault = 10_000
 )
 
 // readMax bounds one read of the ledger or of an outbox.
@@ -52,11 +56,20 @@ type Config struct {
 	Ledger *ledger.Ledger
 	Events *ledger.Events
 	Epochs Epochs
+	Mirror *ledger.Ledger // the copy in account AUDIT; nil: none is checked
 	Log    zerolog.Logger
 
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
+	MirrorEvery      time.Duration // how often it looks at the mirror; 0: 10 s
 	DrainTimeout     time.Duration // how long a rebuild waits for the scribe; 0: 1 min
+
+	// Signer and Checkpoints make checkpoints; without a Signer there are none.
+	Signer            Signer
+	Checkpoints       Checkpoints
+	CheckpointDir     string        // where the newest ones are files too; "": nowhere
+	CheckpointEvery   time.Duration // where there is something new; 0: 1 min
+	CheckpointEntries uint64        // earlier where there are as many new entries; 0: 10,000
 }
 
 // Validate reports everything that is missing.
@@ -71,6 +84,7 @@ func (c Config) Validate() error {
 	need(c.Ledger != nil, "Ledger")
 	need(c.Events != nil, "Events")
 	need(c.Epochs != nil, "Epochs")
+	need(c.Signer == nil || c.Checkpoints != nil, "Checkpoints to sign for")
 	return errors.Join(errs...)
 }
 
@@ -85,6 +99,10 @@ type Reconciler struct {
 	fold   *fold
 	reader *ledger.Reader
 	names  ledger.Names
+
+	mirror mirrored // of the goroutine that runs
+	heads  heads
+	notary notary
 }
 
 var errStarting = errors.New("reconciler: the ledger is not folded yet")
@@ -104,11 +122,21 @@ func New(cfg Config) (*Reconciler, error) {
 	if cfg.CompareEvery <= 0 {
 		cfg.CompareEvery = compareEveryDefault
 	}
+	if cfg.MirrorEvery <= 0 {
+		cfg.MirrorEvery = mirrorEveryDefault
+	}
 	if cfg.DrainTimeout <= 0 {
 		cfg.DrainTimeout = drainTimeoutDefault
 	}
+	if cfg.CheckpointEvery <= 0 {
+		cfg.CheckpointEvery = checkpointEveryDefault
+	}
+	if cfg.CheckpointEntries == 0 {
+		cfg.CheckpointEntries = checkpointEntriesDefault
+	}
 	r := &Reconciler{cfg: cfg, tolerance: tolerance, metrics: newMetrics(), fold: newFold(cfg.Store.Partitions()), names: ledger.Names{}}
 	r.reader = cfg.Ledger.Reader("", 0)
+	r.heads.last, r.notary.proofs = map[string]ledger.Message{}, map[string]*proof{}
 	r.state.Store(&errStarting)
 	return r, nil
 }
@@ -133,10 +161,18 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		defer cancel()
 		r.reader.Close(last)
 	}()
+	var vouching sync.WaitGroup
+	vouching.Go(func() { r.vouch(ctx) })
+	defer vouching.Wait()
+	said := map[string]told{}
+	heads := time.NewTicker(headEvery)
+	defer heads.Stop()
 	follow := time.NewTicker(r.cfg.OutstandingEvery)
 	defer follow.Stop()
 	compare := time.NewTicker(r.cfg.CompareEvery)
 	defer compare.Stop()
+	mirror := time.NewTicker(r.cfg.MirrorEvery)
+	defer mirror.Stop()
 	r.turn(ctx, r.start)
 	for {
 		select {
@@ -144,8 +180,12 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			return nil
 		case <-follow.C:
 			r.turn(ctx, r.follow)
+		case <-heads.C:
+			r.turn(ctx, func(ctx context.Context) error { return r.tellHeads(ctx, said) })
 		case <-compare.C:
 			r.turn(ctx, r.patrol)
+		case <-mirror.C:
+			r.turn(ctx, r.checkMirror)
 		}
 	}
 }
@@ -224,6 +264,7 @@ func (r *Reconciler) advance(ctx context.Context, visit func(*budget.Entry)) err
 				r.cfg.Log.Error().Err(err).Uint64("stream_seq", m.StreamSeq).Msg("ALARM: a ledger entry is unreadable")
 				continue
 			}
+			r.heads.add(e.Org, m)
 			visit(&e)
 		}
 	}

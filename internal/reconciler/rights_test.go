@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/ledger"
 	"tallystick/internal/reaper"
 	"tallystick/internal/reconciler"
+	"tallystick/internal/registry"
 	"tallystick/internal/scribe"
 	"tallystick/internal/testkit"
 	"tallystick/internal/topology"
@@ -55,6 +56,7 @@ func install(t *testing.T) *installation {
 	}
 	in := &installation{set: set, url: s.ClientURL(), redis: testkit.OwnRedis(t), denied: make(chan string, 100)}
 	must(t, topology.Ensure(t.Context(), in.js(t, topology.Setup), 1))
+	must(t, topology.EnsureAudit(t.Context(), in.auditJS(t, topology.Setup), 1))
 	admin := in.redis.Client(t)
 	for _, line := range topology.RedisACL(set) {
 		if words := strings.Fields(line); words[1] != "default" {
@@ -70,7 +72,24 @@ func install(t *testing.T) *installation {
 
 func (in *installation) js(t *testing.T, worker string) jetstream.JetStream {
 	t.Helper()
-	u := in.set[worker].NATS.Broker
+	return in.jsAs(t, worker, in.set[worker].NATS.Broker)
+}
+
+func (in *installation) auditJS(t *testing.T, worker string) jetstream.JetStream {
+	t.Helper()
+	return in.jsAs(t, worker, in.set[worker].NATS.Audit)
+}
+
+// mirror is the ledger's copy, as the reconciler sees it.
+func (in *installation) mirror(t *testing.T) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.OpenMirror(t.Context(), in.auditJS(t, topology.Reconciler))
+	must(t, err)
+	return l
+}
+
+func (in *installation) jsAs(t *testing.T, worker string, u topology.User) jetstream.JetStream {
+	t.Helper()
 	nc, err := nats.Connect(in.url, nats.UserInfo(u.User, u.Password), nats.CustomInboxPrefix("_INBOX."+worker),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
@@ -125,7 +144,7 @@ func TestRightsSuffice(t *testing.T) {
 	w.ledger, published = in.ledger(t, topology.Reconciler)
 	w.rec, err = reconciler.New(reconciler.Config{
 		Store: in.store(t, topology.Reconciler), Ledger: w.ledger, Events: published, Epochs: w.epochs, Log: zerolog.Nop(),
-		OutstandingEvery: 20 * time.Millisecond, CompareEvery: 50 * time.Millisecond,
+		Mirror: in.mirror(t), OutstandingEvery: 20 * time.Millisecond, CompareEvery: 50 * time.Millisecond, MirrorEvery: 50 * time.Millisecond,
 	})
 	must(t, err)
 	w.store = in.store(t, topology.Registrar)
@@ -161,6 +180,7 @@ func TestRightsSuffice(t *testing.T) {
 	if v, err := w.ledger.Verify(t.Context(), org); err != nil || v.Verdict != ledger.VerdictOK {
 		t.Errorf("verify: %+v, %v", v, err)
 	}
+	objectStores(t, in.js(t, topology.Reconciler))
 	eventually(t, "all are well", func() bool { return s.Ready() == nil && r.Ready() == nil && w.rec.Ready() == nil })
 	if o := w.report(t); len(o.Drift) > 0 {
 		t.Errorf("%+v", o.Drift)
@@ -170,4 +190,24 @@ func TestRightsSuffice(t *testing.T) {
 		t.Error(what)
 	default:
 	}
+}
+
+// objectStores puts, reads and lists in each, and forgets where that is allowed.
+func objectStores(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	for _, store := range topology.ObjectStores() {
+		o, err := registry.OpenObjects(t.Context(), js, store)
+		must(t, err)
+		_, _, err = o.Put(t.Context(), "acme/a", nil, []byte("content"))
+		must(t, err)
+		if _, content, err := o.Get(t.Context(), "acme/a"); err != nil || string(content) != "content" {
+			t.Errorf("object store %s: %q, %v", store, content, err)
+		}
+		if all, err := o.List(t.Context(), ""); err != nil || len(all) != 1 {
+			t.Errorf("object store %s lists %v, %v", store, all, err)
+		}
+	}
+	folds, err := registry.OpenObjects(t.Context(), js, events.StoreFolds)
+	must(t, err)
+	must(t, folds.Remove(t.Context(), "acme/a"))
 }

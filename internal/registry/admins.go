@@ -14,7 +14,7 @@ type Admin struct {
 	Org       string    `json:"org"`
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
-	Role      string    `json:"role"` // events.RoleAdmin or events.RoleViewer
+	Role      string    `json:"role"` // one of events.Roles
 	Active    bool      `json:"active"`
 	CreatedAt time.Time `json:"created_at"`
 

@@ -42,6 +42,7 @@ type NATSUsers struct {
 	Agents User `json:"agents,omitzero"`
 	Admin  User `json:"admin,omitzero"`
 	Auth   User `json:"auth,omitzero"`
+	Audit  User `json:"audit,omitzero"`
 }
 
 // Callout is what the registrar needs to vouch for agents and operators.
@@ -86,6 +87,8 @@ func Generate(adminTokenHash string) (Set, error) {
 				c.NATS.Admin = u
 			case accountAuth:
 				c.NATS.Auth = u
+			case accountAudit:
+				c.NATS.Audit = u
 			}
 		}
 		if worker == Registrar {
@@ -108,6 +111,8 @@ func (c Credentials) user(account string) User {
 		return c.NATS.Agents
 	case accountAdmin:
 		return c.NATS.Admin
+	case accountAudit:
+		return c.NATS.Audit
 	}
 	return c.NATS.Auth
 }

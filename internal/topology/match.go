@@ -3,6 +3,8 @@ package topology
 import (
 	"slices"
 	"strings"
+
+	"tallystick/pkg/events"
 )
 
 // Covers reports whether every subject of pattern b is one of pattern a.
@@ -53,6 +55,13 @@ func EverySubject() (publish, subscribe []string) {
 			publish = append(publish, strings.ReplaceAll(request, "STREAM_NAME", s.Name))
 		}
 	}
+	for _, store := range ObjectStores() {
+		publish = append(publish, "$O."+store+".M.x", dropObjects(store)[0], "$JS.API.STREAM.DELETE."+objectStreamName(store))
+	}
+	for _, request := range streamRequests {
+		publish = append(publish, strings.ReplaceAll(request, "STREAM_NAME", events.StreamMirror), strings.Replace(strings.ReplaceAll(request, "STREAM_NAME", events.StreamLedger), "$JS.API", mirrorAPI, 1))
+	}
+	publish = append(publish, mirrorDeliver+".x", "$KV."+events.BucketCheckpoints+".acme")
 	publish, subscribe = append(publish, hostile...), append(subscribe, eavesdrops...)
 	slices.Sort(publish)
 	slices.Sort(subscribe)

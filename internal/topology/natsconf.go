@@ -47,17 +47,12 @@ func NATSConf(s NATSServer, set Set) (string, error) {
 	users := []string{}
 	accounts := map[string]string{
 		accountAgents: AccountAgents, accountBroker: AccountBroker, accountAdmin: AccountAdmin, accountAuth: AccountAuth,
+		accountAudit: AccountAudit,
 	}
 	b.WriteString("accounts {\n")
-	for _, account := range []string{accountAgents, accountBroker, accountAdmin, accountAuth} {
+	for _, account := range []string{accountAgents, accountBroker, accountAdmin, accountAuth, accountAudit} {
 		fmt.Fprintf(&b, "  %s {\n", accounts[account])
-		if account == accountBroker {
-			b.WriteString("    jetstream: enabled\n    exports: [\n")
-			for _, subject := range PipelineServices() {
-				fmt.Fprintf(&b, "      { service: %q, response_type: stream, accounts: [%s] }\n", subject, AccountPipelines)
-			}
-			b.WriteString("    ]\n")
-		}
+		writeBorder(&b, account)
 		b.WriteString("    users: [\n")
 		for _, worker := range append(Workers(), Setup) {
 			if !slices.Contains(accountsOf(worker), account) {
@@ -71,15 +66,40 @@ func NATSConf(s NATSServer, set Set) (string, error) {
 		}
 		b.WriteString("    ]\n  }\n")
 	}
-	fmt.Fprintf(&b, "  %s {\n    imports: [\n", AccountPipelines)
-	for _, subject := range PipelineServices() {
-		fmt.Fprintf(&b, "      { service: { account: %s, subject: %q } }\n", AccountBroker, subject)
-	}
-	b.WriteString("    ]\n  }\n")
-	fmt.Fprintf(&b, "  %s {}\n  %s {}\n}\nsystem_account: %s\n", AccountAudit, AccountSystem, AccountSystem)
+	fmt.Fprintf(&b, "  %s {\n", AccountPipelines)
+	writeBorder(&b, AccountPipelines)
+	fmt.Fprintf(&b, "  }\n  %s {}\n}\nsystem_account: %s\n", AccountSystem, AccountSystem)
 	fmt.Fprintf(&b, "authorization {\n  timeout: 5\n  auth_callout {\n    issuer: %s\n    account: %s\n    auth_users: %s\n  }\n}\n",
 		public, AccountAuth, list(users))
 	return b.String(), nil
+}
+
+// writeBorder writes an account's JetStream, exports and imports.
+func writeBorder(b *strings.Builder, account string) {
+	switch account {
+	case accountBroker:
+		b.WriteString("    jetstream: enabled\n    exports: [\n")
+		for _, subject := range PipelineServices() {
+			fmt.Fprintf(b, "      { service: %q, response_type: stream, accounts: [%s] }\n", subject, AccountPipelines)
+		}
+		for _, subject := range mirrorServices() {
+			fmt.Fprintf(b, "      { service: %q, accounts: [%s] }\n", subject, AccountAudit)
+		}
+		fmt.Fprintf(b, "      { stream: %q, accounts: [%s] }\n    ]\n", mirrorDeliver+".>", AccountAudit)
+	case accountAudit:
+		b.WriteString("    jetstream: enabled\n    imports: [\n")
+		for _, subject := range mirrorServices() {
+			to := strings.Replace(subject, "$JS.API.", mirrorAPI+".", 1)
+			fmt.Fprintf(b, "      { service: { account: %s, subject: %q }, to: %q }\n", AccountBroker, subject, to)
+		}
+		fmt.Fprintf(b, "      { stream: { account: %s, subject: %q } }\n    ]\n", AccountBroker, mirrorDeliver+".>")
+	case AccountPipelines:
+		b.WriteString("    imports: [\n")
+		for _, subject := range PipelineServices() {
+			fmt.Fprintf(b, "      { service: { account: %s, subject: %q } }\n", AccountBroker, subject)
+		}
+		b.WriteString("    ]\n")
+	}
 }
 
 func writeUser(b *strings.Builder, s NATSServer, u User, r Rights) error {

@@ -25,6 +25,7 @@ const (
 	accountAgents = "agents"
 	accountAdmin  = "admin"
 	accountAuth   = "auth"
+	accountAudit  = "audit"
 )
 
 // Rights are what one user may publish and subscribe. An entry "subject queue"
@@ -39,9 +40,11 @@ func accountsOf(worker string) []string {
 	case Settler:
 		return []string{accountBroker, accountAgents, accountAdmin}
 	case Reconciler:
-		return []string{accountBroker, accountAdmin}
+		return []string{accountBroker, accountAdmin, accountAudit}
 	case Registrar:
 		return []string{accountBroker, accountAgents, accountAdmin, accountAuth}
+	case Setup:
+		return []string{accountBroker, accountAudit}
 	}
 	return []string{accountBroker}
 }
@@ -55,6 +58,8 @@ func RightsOf(worker, account string) Rights {
 		return adminRights(worker)
 	case accountAuth:
 		return Rights{Publish: []string{"$SYS._INBOX.>"}, Subscribe: []string{"$SYS.REQ.USER.AUTH " + worker}}
+	case accountAudit:
+		return auditRights(worker)
 	}
 	return brokerRights(worker)
 }
@@ -89,7 +94,7 @@ func AdminVerbs(worker string) []string {
 	case Settler:
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
-		return []string{events.AdminLedger, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance}
+		return []string{events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance}
 	case Registrar:
 		return []string{
 			events.AdminOrgCreate, events.AdminOrgSet, events.AdminOrgShow, events.AdminPoolCreate, events.AdminPoolSet,
@@ -122,7 +127,7 @@ func brokerRights(worker string) Rights {
 	}
 	switch worker {
 	case Setup:
-		return Rights{Publish: []string{"$JS.API.>"}, DenyPublish: setupNever(), Subscribe: []string{"_INBOX.setup.>"}}
+		return Rights{Publish: []string{"$JS.API.>"}, DenyPublish: setupNever(events.StreamLedger), Subscribe: []string{"_INBOX.setup.>"}}
 	case Reserver:
 		add(intake(events.ConsumerReserver), readBuckets(append(structure(), events.BucketPrincipals)...), []string{events.AllEvents})
 	case Settler:
@@ -135,6 +140,10 @@ func brokerRights(worker string) Rights {
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
 		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta, events.BucketAdmins), writeBucket(events.BucketMeta), []string{events.AllEvents})
+		for _, store := range ObjectStores() {
+			add(keepObjects(store))
+		}
+		add(dropObjects(events.StoreFolds))
 		r.DenyPublish = notOthers(events.StreamLedger, events.ConsumerExpiries)
 	case Registrar:
 		add(readBuckets(Buckets()...), readLedger(), []string{events.AllEvents}, ownConsumers(events.StreamDecisions))
@@ -169,12 +178,13 @@ func ownConsumers(stream string) []string {
 	return []string{"$JS.API.CONSUMER.CREATE." + stream + ".>", "$JS.API.CONSUMER.DELETE." + stream + ".*"}
 }
 
-// setupNever: setting up makes and never unmakes.
-func setupNever() []string {
+// setupNever: setting up makes and never unmakes; the ledger it cannot even
+// change.
+func setupNever(ledger string) []string {
 	return []string{
 		"$JS.API.STREAM.DELETE.>", "$JS.API.STREAM.PURGE.>", "$JS.API.STREAM.MSG.DELETE.>",
 		"$JS.API.STREAM.RESTORE.>", "$JS.API.STREAM.SNAPSHOT.>", "$JS.API.CONSUMER.DELETE.>",
-		"$JS.API.STREAM.UPDATE." + events.StreamLedger,
+		"$JS.API.STREAM.UPDATE." + ledger,
 	}
 }
 

@@ -89,6 +89,10 @@ func TestRightsNever(t *testing.T) {
 		"$KV.tally_tokens.x":                        {Registrar},
 		"$KV.tally_admins.acme":                     {Registrar},
 		"$KV.tally_meta.epoch.p00":                  {Reconciler, Registrar},
+		"$O.tally_evidence.M.x":                     {Reconciler},
+		"$JS.API.STREAM.PURGE.OBJ_tally_evidence":   nil,
+		"$JS.API.STREAM.PURGE.OBJ_tally_reports":    nil,
+		"$JS.API.STREAM.PURGE.OBJ_tally_folds":      {Reconciler},
 	}
 	for subject, may := range only {
 		for _, worker := range append(Workers(), Setup) {

@@ -127,6 +127,11 @@ func Ensure(ctx context.Context, js jetstream.JetStream, replicas int) error {
 			return fmt.Errorf("bucket %s: %w", bucket, err)
 		}
 	}
+	for _, store := range ObjectStores() {
+		if err := ensureStream(ctx, js, objectStream(store, replicas)); err != nil {
+			return fmt.Errorf("object store %s: %w", store, err)
+		}
+	}
 	return nil
 }
 

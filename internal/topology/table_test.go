@@ -39,6 +39,7 @@ func TestRightsTable(t *testing.T) {
 	section("The operator, in ADMIN", OperatorRights("TOKENHASH"))
 	section("An admin of an org, in ADMIN", AdminRights("ORG", "ADMIN", events.RoleAdmin, "TOKENHASH"))
 	section("A viewer of an org, in ADMIN", AdminRights("ORG", "ADMIN", events.RoleViewer, "TOKENHASH"))
+	section("An auditor of an org, in ADMIN", AdminRights("ORG", "ADMIN", events.RoleAuditor, "TOKENHASH"))
 	for _, worker := range append(Workers(), Setup) {
 		for _, account := range accountsOf(worker) {
 			section("Worker "+worker+", in "+strings.ToUpper(account), RightsOf(worker, account))

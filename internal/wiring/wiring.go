@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/app"
 	"tallystick/internal/callout"
+	"tallystick/internal/checkpoint"
 	"tallystick/internal/ledger"
 	"tallystick/internal/reaper"
 	"tallystick/internal/reconciler"
@@ -53,7 +54,16 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := reconciler.New(reconciler.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Log: s.Log})
+	cfg := reconciler.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Log: s.Log}
+	if s.AuditJetStream != nil { // credentials of an older installation have no user there
+		if cfg.Mirror, err = ledger.OpenMirror(ctx, s.AuditJetStream); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkpoints(ctx, s, &cfg); err != nil {
+		return nil, err
+	}
+	r, err := reconciler.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +72,27 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 		return nil, err
 	}
 	return app.Together{r, verbs}, nil
+}
+
+// checkpoints gives the reconciler what it signs with, if it is told of a key.
+func checkpoints(ctx context.Context, s *app.Shell, cfg *reconciler.Config) error {
+	if s.Config.CheckpointKey == "" {
+		s.Log.Warn().Msg("no checkpoint key: checkpoints are not signed")
+		return nil
+	}
+	if s.AuditJetStream == nil {
+		return errors.New("the reconciler's credentials name no user in account AUDIT")
+	}
+	keys := checkpoint.NewKeys(s.Config.CheckpointKey)
+	if err := keys.Check(); err != nil {
+		return err
+	}
+	kept, err := registry.OpenCheckpoints(ctx, s.AuditJetStream)
+	if err != nil {
+		return err
+	}
+	cfg.Signer, cfg.Checkpoints, cfg.CheckpointDir = keys, kept, s.Config.CheckpointDir
+	return nil
 }
 
 // Reserver wires the role that reserves, extends and charges.

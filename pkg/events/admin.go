@@ -120,6 +120,8 @@ type LedgerRead struct {
 	Org   string `json:"org"`
 	After *int64 `json:"after,omitempty"`
 	Limit *int64 `json:"limit,omitempty"`
+	// Mirror asks for what the copy in account AUDIT holds.
+	Mirror *bool `json:"mirror,omitempty"`
 }
 
 // DecodeLedgerRead reads a request strictly.
@@ -137,6 +139,8 @@ func DecodeLedgerRead(data []byte) (LedgerRead, *Error) {
 			q.After = new(m.integer(0, MaxAmount))
 		case "limit":
 			q.Limit = new(m.integer(1, LedgerLimitMax))
+		case "mirror":
+			q.Mirror = new(m.boolean())
 		default:
 			m.unknown()
 		}

@@ -23,7 +23,7 @@ func DecodeAdminAdd(data []byte) (AdminAdd, *Error) {
 		case "name":
 			q.Name = m.nameOf()
 		case "role":
-			q.Role = new(m.oneOf(RoleAdmin, RoleViewer))
+			q.Role = new(m.oneOf(Roles()...))
 		default:
 			m.unknown()
 		}
@@ -134,7 +134,7 @@ func DecodeAdminSet(data []byte) (AdminSet, *Error) {
 		case "admin":
 			q.Admin = m.uuid()
 		case "role":
-			q.Role = m.oneOf(RoleAdmin, RoleViewer)
+			q.Role = m.oneOf(Roles()...)
 		default:
 			m.unknown()
 		}

@@ -8,9 +8,13 @@ import (
 
 // Roles of an org's admins.
 const (
-	RoleAdmin  = "admin"
-	RoleViewer = "viewer"
+	RoleAdmin   = "admin"
+	RoleViewer  = "viewer"
+	RoleAuditor = "auditor"
 )
+
+// Roles lists them.
+func Roles() []string { return []string{RoleAdmin, RoleViewer, RoleAuditor} }
 
 // ByOperator is who acts with the installation's own token; admins act as
 // their id. ByRegistrar is the registrar's own doing, such as a policy that it
@@ -34,12 +38,18 @@ func CheckReason(v string) *Error {
 
 // RoleVerbs are the verbs that a role gives inside the admin's own org. What
 // concerns an installation, org_create, org_set and rebuild, is in no role.
+//
+// An auditor reads what happened, and nothing of who and what there is.
 func RoleVerbs(role string) []string {
+	auditor := []string{AdminLedger, AdminCheckpoint}
 	viewer := []string{
 		AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList,
-		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile,
+		AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance, AdminReconcile,
 	}
+	viewer = append(viewer, auditor...)
 	switch role {
+	case RoleAuditor:
+		return auditor
 	case RoleViewer:
 		return viewer
 	case RoleAdmin:

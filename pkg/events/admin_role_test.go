@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A verb is in the admin's role, or it concerns the installation: a new one
@@ -22,10 +24,13 @@ func TestRoleVerbs(t *testing.T) {
 		}
 		switch verb {
 		case AdminOrgShow, AdminPoolShow, AdminAgentList, AdminAgentShow, AdminAdminList, AdminPipelineList, AdminPrincipalList,
-			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminReconcile:
+			AdminPrincipalShow, AdminPrincipalBalance, AdminLedger, AdminCheckpoint, AdminReconcile:
 		default:
 			t.Errorf("a viewer may %s", verb)
 		}
+	}
+	if diff := cmp.Diff([]string{AdminLedger, AdminCheckpoint}, RoleVerbs(RoleAuditor)); diff != "" {
+		t.Errorf("an auditor reads entries and checkpoints: %s", diff)
 	}
 	for _, role := range []string{"", "owner", "Admin"} {
 		if verbs := RoleVerbs(role); len(verbs) != 0 {

@@ -197,7 +197,7 @@ func adminVerbs() []string {
 		AdminAdminAdd, AdminAdminList, AdminAdminSet, AdminAdminRemove, AdminAdminRotate,
 		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
 		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
-		AdminSettle, AdminRelease, AdminLedger, AdminReconcile, AdminRebuild,
+		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild,
 	}
 }
 

@@ -103,7 +103,8 @@ type Denials struct {
 	Count  int64  `json:"count"`
 }
 
-// LedgerHead is the scribe's heartbeat for one org.
+// LedgerHead tells the head of one org's chain: soon after it has changed, and
+// now and then where it has not.
 type LedgerHead struct {
 	EventHead
 	Seq       uint64 `json:"seq"`

@@ -49,6 +49,9 @@ const (
 	StreamEvents      = "EVENTS"
 	StreamDeadLetters = "DEADLETTERS"
 	StreamDecisions   = "DECISIONS"
+
+	// StreamMirror is the copy of LEDGER in account AUDIT.
+	StreamMirror = "LEDGER_MIRROR"
 )
 
 // Durable consumers: the workers' on COMMANDS, and the one on LEDGER that
@@ -79,6 +82,16 @@ const (
 	BucketAdmins     = "tally_admins"
 	BucketPipelines  = "tally_pipelines"
 	BucketMeta       = "tally_meta"
+
+	// BucketCheckpoints is in account AUDIT, the others are in BROKER.
+	BucketCheckpoints = "tally_checkpoints"
+)
+
+// Object stores.
+const (
+	StoreEvidence = "tally_evidence" // what corrections rest on
+	StoreReports  = "tally_reports"
+	StoreFolds    = "tally_folds" // the reconciler's own, to start from
 )
 
 // Bounds of HeaderTimeout.

@@ -65,11 +65,12 @@ const (
 	AdminPrincipalShow    = "principal_show"
 	AdminPrincipalBalance = "principal_balance"
 
-	AdminSettle    = "settle"
-	AdminRelease   = "release"
-	AdminLedger    = "ledger"
-	AdminReconcile = "reconcile"
-	AdminRebuild   = "rebuild"
+	AdminSettle     = "settle"
+	AdminRelease    = "release"
+	AdminLedger     = "ledger"
+	AdminCheckpoint = "ledger_checkpoint"
+	AdminReconcile  = "reconcile"
+	AdminRebuild    = "rebuild"
 )
 
 // Types of events.
