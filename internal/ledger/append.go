@@ -53,7 +53,7 @@ func (l *Ledger) Resume(ctx context.Context, partitions int) (*Appender, error) 
 	if err != nil || !ok {
 		return a, err
 	}
-	return a, a.adopt(tail)
+	return a, a.adopt(ctx, tail)
 }
 
 // Head is the last entry known to be on the ledger.
@@ -136,16 +136,13 @@ func (a *Appender) Resync(ctx context.Context) (foreign bool, err error) {
 	}
 	clear(a.links)
 	a.unsure = nil
-	return true, a.adopt(tail)
+	return true, a.adopt(ctx, tail)
 }
 
-func (a *Appender) adopt(tail Message) error {
-	positions, err := ParsePositions(tail.Positions, len(a.positions))
+func (a *Appender) adopt(ctx context.Context, tail Message) error {
+	positions, err := a.l.positions(ctx, tail, len(a.positions))
 	if err != nil {
-		return fmt.Errorf("entry %d: %w", tail.StreamSeq, err)
-	}
-	if tail.Positions == "" {
-		return fmt.Errorf("entry %d is the ledger's last but carries no positions", tail.StreamSeq)
+		return fmt.Errorf("positions at entry %d: %w", tail.StreamSeq, err)
 	}
 	a.head, a.positions = Head{tail.StreamSeq, tail.Hash}, positions
 	return nil

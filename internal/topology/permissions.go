@@ -94,7 +94,7 @@ func AdminVerbs(worker string) []string {
 	case Settler:
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
-		return []string{events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminPrincipalBalance}
+		return []string{events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminAcceptLoss, events.AdminPrincipalBalance}
 	case Registrar:
 		return []string{
 			events.AdminOrgCreate, events.AdminOrgSet, events.AdminOrgShow, events.AdminPoolCreate, events.AdminPoolSet,
@@ -135,7 +135,9 @@ func brokerRights(worker string) Rights {
 			// Nobody else empties COMMANDS behind the acknowledgements.
 			[]string{"$JS.API.STREAM.PURGE.COMMANDS", "$JS.API.CONSUMER.INFO.COMMANDS.reserver"})
 	case Scribe:
-		add(readLedger(), []string{events.AllLedger, events.AllEvents})
+		add(readLedger(), []string{events.AllLedger, events.AllEvents},
+			// Why it has halted, and whether an operator accepts that.
+			readBucket(events.BucketMeta), []string{"$KV." + events.BucketMeta + ".loss.halted"})
 	case Reaper:
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
@@ -233,6 +235,11 @@ func readBuckets(names ...string) []string {
 		out = append(out, "$JS.API.STREAM.MSG.GET."+stream)
 	}
 	return out
+}
+
+// readBucket: read single keys of one bucket.
+func readBucket(name string) []string {
+	return []string{"$JS.API.STREAM.INFO.KV_" + name, "$JS.API.STREAM.MSG.GET.KV_" + name}
 }
 
 func writeBucket(bucket string) []string { return []string{"$KV." + bucket + ".>"} }

@@ -28,7 +28,11 @@ func Scribe(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := scribe.Config{Store: s.Store, Ledger: l, Log: s.Log}
+	losses, err := registry.OpenLosses(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	cfg := scribe.Config{Store: s.Store, Ledger: l, Losses: losses, Events: ledger.NewEvents(s.JetStream), Log: s.Log}
 	if s.Config.DataDir != "" { // without one the anchor is in Redis alone
 		cfg.AnchorPath = filepath.Join(s.Config.DataDir, "scribe.anchor")
 	}

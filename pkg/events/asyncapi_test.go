@@ -197,10 +197,10 @@ func adminVerbs() []string {
 		AdminAdminAdd, AdminAdminList, AdminAdminSet, AdminAdminRemove, AdminAdminRotate,
 		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
 		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
-		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild,
+		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild, AdminAcceptLoss,
 	}
 }
 
 func eventTypes() []string {
-	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead}
+	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead, EventLedgerRefilled, EventLedgerHalted, EventLedgerConfigDrift}
 }

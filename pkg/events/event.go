@@ -168,6 +168,12 @@ func ParseEvent(data []byte) (EventMessage, error) {
 		return parseEvent[Denials](data)
 	case eventType + EventLedgerHead:
 		return parseEvent[LedgerHead](data)
+	case eventType + EventLedgerRefilled:
+		return parseEvent[LedgerRefilled](data)
+	case eventType + EventLedgerHalted:
+		return parseEvent[LedgerHalted](data)
+	case eventType + EventLedgerConfigDrift:
+		return parseEvent[LedgerConfigDrift](data)
 	}
 	return UnknownEvent{h, data}, nil
 }

@@ -136,12 +136,16 @@ func messages() []message {
 		answer("ledger_checkpoint_answer", ParseLedgerCheckpointAnswer),
 		answer("reconcile_answer", ParseReconcileAnswer),
 		answer("rebuild_answer", ParseRebuildAnswer),
+		answer("accept_loss_answer", ParseAcceptLossAnswer),
 		answer("ledger_entry", ParseLedgerEntry),
 		event[ReservationExpired](EventReservationExpired),
 		event[Drift](EventDrift),
 		event[SettleUnmatched](EventSettleUnmatched),
 		event[Denials](EventDenials),
 		event[LedgerHead](EventLedgerHead),
+		event[LedgerRefilled](EventLedgerRefilled),
+		event[LedgerHalted](EventLedgerHalted),
+		event[LedgerConfigDrift](EventLedgerConfigDrift),
 	}
 }
 

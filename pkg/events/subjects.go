@@ -69,6 +69,7 @@ const (
 	AdminRelease    = "release"
 	AdminLedger     = "ledger"
 	AdminCheckpoint = "ledger_checkpoint"
+	AdminAcceptLoss = "ledger_accept_loss"
 	AdminReconcile  = "reconcile"
 	AdminRebuild    = "rebuild"
 )
@@ -80,6 +81,9 @@ const (
 	EventSettleUnmatched    = "settle_unmatched"
 	EventDenials            = "denials"
 	EventLedgerHead         = "ledger_head"
+	EventLedgerRefilled     = "ledger_refilled"
+	EventLedgerHalted       = "ledger_halted"
+	EventLedgerConfigDrift  = "ledger_config_drift"
 )
 
 // Patterns to subscribe to, and the subjects streams store.
