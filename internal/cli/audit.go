@@ -18,7 +18,7 @@ import (
 func (e *environment) ledgerCommand() *cobra.Command {
 	return group("ledger", "Read, export and verify the ledger",
 		"  tallystick ledger list --org acme\n  tallystick ledger export --org acme > acme.jsonl\n  tallystick ledger verify --file acme.jsonl",
-		e.ledgerList(), e.ledgerTail(), e.ledgerExport(), e.ledgerVerify(), e.ledgerCheckpoint(), e.ledgerKey())
+		e.ledgerList(), e.ledgerTail(), e.ledgerExport(), e.ledgerVerify(), e.ledgerCheckpoint(), e.ledgerKey(), e.ledgerAcceptLoss())
 }
 
 // page is one answer of the admin verb ledger.

@@ -6,7 +6,7 @@ type metrics struct {
 	failures, unreadable, compared, rebuilt prometheus.Counter
 	drift, folded, mirrorLag, mirrorBad     prometheus.Gauge
 	signed                                  prometheus.Counter
-	contradictions                          prometheus.Gauge
+	contradictions, configDrift             prometheus.Gauge
 	explained                               *prometheus.GaugeVec // by cause
 }
 
@@ -25,6 +25,7 @@ func newMetrics() metrics {
 		mirrorBad:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_mirror_bad", Help: "1 while the mirror stands still, differs from the ledger, or has more."}),
 		signed:         counter("checkpoints_signed_total", "Checkpoints signed."),
 		contradictions: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_checkpoint_contradictions", Help: "Orgs whose chain is not sound or not what was signed."}),
+		configDrift:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_config_drift", Help: "1 while COMMANDS or a bucket is not configured as it was set up."}),
 		explained: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tally_reconciler_explained", Help: "Causes of the published tolerance in the last full comparison.",
 		}, []string{"cause"}),
@@ -34,6 +35,6 @@ func newMetrics() metrics {
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.failures, m.unreadable, m.compared, m.rebuilt, m.drift, m.folded, m.mirrorLag, m.mirrorBad, m.explained,
-		m.signed, m.contradictions,
+		m.signed, m.contradictions, m.configDrift,
 	}
 }

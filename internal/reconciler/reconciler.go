@@ -30,6 +30,7 @@ const (
 	compareEveryDefault     = 30 * time.Second
 	mirrorEveryDefault      = 10 * time.Second
 	drainTimeoutDefault     = time.Minute
+	guardEveryDefault       = time.Minute
 
 	checkpointEveryDefault   = time.Minute
 	checkpointEntriesDefault = 10_000
@@ -57,11 +58,16 @@ type Config struct {
 	Events *ledger.Events
 	Epochs Epochs
 	Mirror *ledger.Ledger // the copy in account AUDIT; nil: none is checked
-	Log    zerolog.Logger
+	Losses Losses         // of a halted scribe; nil: none can be accepted
+	// CheckConfig tells how streams and buckets differ from what was set up;
+	// nil: nobody looks.
+	CheckConfig func(ctx context.Context) (drift, err error)
+	Log         zerolog.Logger
 
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
 	MirrorEvery      time.Duration // how often it looks at the mirror; 0: 10 s
+	GuardEvery       time.Duration // how often it checks the configuration; 0: 1 min
 	DrainTimeout     time.Duration // how long a rebuild waits for the scribe; 0: 1 min
 
 	// Signer and Checkpoints make checkpoints; without a Signer there are none.
@@ -94,9 +100,11 @@ type Reconciler struct {
 	tolerance Tolerance
 	metrics   metrics
 	state     atomic.Pointer[error]
+	drifted   atomic.Pointer[error] // how the configuration has drifted
 
 	mu     sync.Mutex // one comparison, rebuild or reading at a time
 	fold   *fold
+	folded ledger.Hash // of the entry at fold.after
 	reader *ledger.Reader
 	names  ledger.Names
 
@@ -125,6 +133,9 @@ func New(cfg Config) (*Reconciler, error) {
 	if cfg.MirrorEvery <= 0 {
 		cfg.MirrorEvery = mirrorEveryDefault
 	}
+	if cfg.GuardEvery <= 0 {
+		cfg.GuardEvery = guardEveryDefault
+	}
 	if cfg.DrainTimeout <= 0 {
 		cfg.DrainTimeout = drainTimeoutDefault
 	}
@@ -145,6 +156,9 @@ func New(cfg Config) (*Reconciler, error) {
 func (r *Reconciler) Ready() error {
 	if err := r.state.Load(); err != nil {
 		return *err
+	}
+	if drift := r.drifted.Load(); drift != nil {
+		return *drift
 	}
 	return nil
 }
@@ -173,6 +187,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer compare.Stop()
 	mirror := time.NewTicker(r.cfg.MirrorEvery)
 	defer mirror.Stop()
+	guard := time.NewTicker(r.cfg.GuardEvery)
+	defer guard.Stop()
+	r.guard(ctx)
 	r.turn(ctx, r.start)
 	for {
 		select {
@@ -184,6 +201,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.turn(ctx, func(ctx context.Context) error { return r.tellHeads(ctx, said) })
 		case <-compare.C:
 			r.turn(ctx, r.patrol)
+		case <-guard.C:
+			r.guard(ctx)
 		case <-mirror.C:
 			r.turn(ctx, r.checkMirror)
 		}
@@ -246,6 +265,13 @@ func (r *Reconciler) advance(ctx context.Context, visit func(*budget.Entry)) err
 	if err != nil {
 		return err
 	}
+	follows, err := r.follows(ctx, tail)
+	if err != nil {
+		return err
+	}
+	if !follows {
+		r.refold(ctx)
+	}
 	limit, wait := readMax, time.Duration(0)
 	for r.fold.after < tail.StreamSeq {
 		page, err := r.reader.Next(ctx, limit, wait)
@@ -257,7 +283,7 @@ func (r *Reconciler) advance(ctx context.Context, visit func(*budget.Entry)) err
 			limit, wait = 1, r.cfg.OutstandingEvery
 		}
 		for _, m := range page {
-			r.fold.after = m.StreamSeq
+			r.fold.after, r.folded = m.StreamSeq, m.Hash
 			e, err := r.read(m.Body)
 			if err != nil {
 				r.metrics.unreadable.Inc()

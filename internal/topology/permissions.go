@@ -141,7 +141,8 @@ func brokerRights(worker string) Rights {
 	case Reaper:
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
-		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta, events.BucketAdmins), writeBucket(events.BucketMeta), []string{events.AllEvents})
+		add(readLedger(), browse(events.StreamLedger), readBuckets(events.BucketMeta, events.BucketAdmins), writeBucket(events.BucketMeta), []string{events.AllEvents},
+			[]string{"$JS.API.STREAM.INFO." + events.StreamCommands})
 		for _, store := range ObjectStores() {
 			add(keepObjects(store))
 		}

@@ -58,7 +58,14 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := reconciler.Config{Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Log: s.Log}
+	losses, err := registry.OpenLosses(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	cfg := reconciler.Config{
+		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Losses: losses, Log: s.Log,
+		CheckConfig: func(ctx context.Context) (drift, err error) { return topology.CheckKept(ctx, s.JetStream) },
+	}
 	if s.AuditJetStream != nil { // credentials of an older installation have no user there
 		if cfg.Mirror, err = ledger.OpenMirror(ctx, s.AuditJetStream); err != nil {
 			return nil, err
