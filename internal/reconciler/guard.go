@@ -18,10 +18,8 @@ func (r *Reconciler) guard(ctx context.Context) {
 	}
 	if drift == nil {
 		r.metrics.configDrift.Set(0)
-		r.drifted.Store(nil)
 		return
 	}
 	r.metrics.configDrift.Set(1)
 	r.cfg.Log.Error().Err(drift).Msg("ALARM: the configuration of a stream or bucket has drifted")
-	r.drifted.Store(&drift)
 }

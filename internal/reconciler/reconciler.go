@@ -100,7 +100,6 @@ type Reconciler struct {
 	tolerance Tolerance
 	metrics   metrics
 	state     atomic.Pointer[error]
-	drifted   atomic.Pointer[error] // how the configuration has drifted
 
 	mu     sync.Mutex // one comparison, rebuild or reading at a time
 	fold   *fold
@@ -156,9 +155,6 @@ func New(cfg Config) (*Reconciler, error) {
 func (r *Reconciler) Ready() error {
 	if err := r.state.Load(); err != nil {
 		return *err
-	}
-	if drift := r.drifted.Load(); drift != nil {
-		return *drift
 	}
 	return nil
 }

@@ -36,6 +36,14 @@ func (e *haltError) Error() string {
 
 func (e *haltError) Unwrap() error { return e.cause }
 
+// Held reports whether the scribe waits for an operator: it has halted, or the
+// ledger's configuration has drifted.
+func (s *Scribe) Held() bool {
+	var halt *haltError
+	err := s.Ready()
+	return errors.As(err, &halt) || errors.Is(err, errDrift)
+}
+
 func (e *haltError) same(o *haltError) bool {
 	return o != nil && e.anchor == o.anchor && e.tail == o.tail && e.reason == o.reason
 }
