@@ -19,6 +19,9 @@ import (
 // org's chain is then bit by bit what it was; entries of several partitions
 // may stand in another order between each other than they did.
 func (c *carrier) refill(ctx context.Context, target ledger.Head, anchors []redisx.Anchor) error {
+	if c.out.Skipped() {
+		return c.gone("the server dropped entries and counts on behind them, so they cannot be put back in their place")
+	}
 	lost := int(target.StreamSeq - c.out.Head().StreamSeq)
 	entries, err := c.kept(ctx, lost, target, anchors)
 	if err != nil {
