@@ -44,7 +44,7 @@ func (l *losses) set(of **registry.Loss, loss registry.Loss) error {
 	return nil
 }
 
-func (l *losses) Halted(context.Context) (registry.Loss, bool, error) { return l.get(&l.halted) }
+func (l *losses) Halted(context.Context) (registry.Loss, bool, error)   { return l.get(&l.halted) }
 func (l *losses) Accepted(context.Context) (registry.Loss, bool, error) { return l.get(&l.accepted) }
 
 func (l *losses) Halt(_ context.Context, loss registry.Loss) error { return l.set(&l.halted, loss) }
