@@ -16,6 +16,10 @@ import (
 type started interface{ Started() <-chan struct{} }
 
 // observed is a role that says how it is.
+// held is a role that runs and waits for an operator, who needs the system
+// started to help it.
+type held interface{ Held() bool }
+
 type observed interface{ Ready() error }
 
 // probes are admin verbs that prove a worker answers: each is refused for its
@@ -81,6 +85,9 @@ func (m *member) answers(ctx context.Context, op *client.Operator) bool {
 		default:
 			return false
 		}
+	}
+	if r, ok := m.role.(held); ok && r.Held() {
+		return true
 	}
 	if r, ok := m.role.(observed); ok && r.Ready() != nil {
 		return false

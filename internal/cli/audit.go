@@ -19,7 +19,7 @@ func (e *environment) ledgerCommand() *cobra.Command {
 	return group("ledger", "Read, export and verify the ledger",
 		"  tallystick ledger list --org acme\n  tallystick ledger export --org acme > acme.jsonl\n  tallystick ledger verify --file acme.jsonl",
 		e.ledgerList(), e.ledgerTail(), e.ledgerExport(), e.ledgerVerify(), e.ledgerCheckpoint(), e.ledgerKey(),
-		e.ledgerCorrect(), e.ledgerRefund(), e.ledgerDispute(), e.evidenceCommand())
+		e.ledgerCorrect(), e.ledgerRefund(), e.ledgerDispute(), e.evidenceCommand(), e.ledgerAcceptLoss())
 }
 
 // page is one answer of the admin verb ledger.

@@ -22,6 +22,7 @@ const MaxBatch = 1000
 type Appender struct {
 	l         *Ledger
 	head      Head
+	last      uint64          // the stream's last sequence, above head where entries are gone
 	links     map[string]link // per org, read on first use
 	positions Positions
 
@@ -49,15 +50,24 @@ type batchState struct {
 // Resume makes an appender that continues at the stream's tail.
 func (l *Ledger) Resume(ctx context.Context, partitions int) (*Appender, error) {
 	a := &Appender{l: l, links: map[string]link{}, positions: make(Positions, partitions)}
+	info, err := l.stream.Info(ctx)
+	if err != nil {
+		return a, fmt.Errorf("the ledger's last sequence: %w", err)
+	}
+	a.last = info.State.LastSeq
 	tail, ok, err := l.Tail(ctx)
 	if err != nil || !ok {
 		return a, err
 	}
-	return a, a.adopt(tail)
+	return a, a.adopt(ctx, tail)
 }
 
 // Head is the last entry known to be on the ledger.
 func (a *Appender) Head() Head { return a.head }
+
+// Skipped reports whether the stream counts on behind its last entry: a server
+// that found a bad record drops entries and keeps the count.
+func (a *Appender) Skipped() bool { return a.last > a.head.StreamSeq }
 
 // Position is the outbox id up to which a partition is on the ledger; "" for
 // nothing.
@@ -136,16 +146,13 @@ func (a *Appender) Resync(ctx context.Context) (foreign bool, err error) {
 	}
 	clear(a.links)
 	a.unsure = nil
-	return true, a.adopt(tail)
+	return true, a.adopt(ctx, tail)
 }
 
-func (a *Appender) adopt(tail Message) error {
-	positions, err := ParsePositions(tail.Positions, len(a.positions))
+func (a *Appender) adopt(ctx context.Context, tail Message) error {
+	positions, err := a.l.positions(ctx, tail, len(a.positions))
 	if err != nil {
-		return fmt.Errorf("entry %d: %w", tail.StreamSeq, err)
-	}
-	if tail.Positions == "" {
-		return fmt.Errorf("entry %d is the ledger's last but carries no positions", tail.StreamSeq)
+		return fmt.Errorf("positions at entry %d: %w", tail.StreamSeq, err)
 	}
 	a.head, a.positions = Head{tail.StreamSeq, tail.Hash}, positions
 	return nil
@@ -186,8 +193,9 @@ func (a *Appender) prepare(ctx context.Context, entries []budget.Entry) (*batchS
 	for i := range entries {
 		a.msgs[i].Data = a.arena[bounds[i]:bounds[i+1]:bounds[i+1]]
 	}
-	next.head.StreamSeq = a.head.StreamSeq + uint64(len(entries))
-	a.msgs[0].Header[jetstream.ExpectedLastSeqHeader] = []string{strconv.FormatUint(a.head.StreamSeq, 10)}
+	expected := max(a.head.StreamSeq, a.last)
+	next.head.StreamSeq = expected + uint64(len(entries))
+	a.msgs[0].Header[jetstream.ExpectedLastSeqHeader] = []string{strconv.FormatUint(expected, 10)}
 	a.msgs[len(entries)-1].Header[events.HeaderPositions] = []string{next.positions.String()}
 	return next, nil
 }

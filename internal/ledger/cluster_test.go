@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 )
 
 // openCluster starts three servers with a ledger on all of them.
-func openCluster(t *testing.T) (*ledger.Ledger, jetstream.JetStream) {
+func openCluster(t *testing.T) (*ledger.Ledger, jetstream.JetStream, []*server.Server) {
 	t.Helper()
 	var routes []*url.URL
 	for range 3 {
@@ -52,7 +53,11 @@ func openCluster(t *testing.T) (*ledger.Ledger, jetstream.JetStream) {
 			t.Fatal("not ready")
 		}
 	}
-	nc, err := nats.Connect(servers[0].ClientURL())
+	urls := make([]string, len(servers))
+	for i, s := range servers {
+		urls[i] = s.ClientURL()
+	}
+	nc, err := nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +80,7 @@ func openCluster(t *testing.T) (*ledger.Ledger, jetstream.JetStream) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, js
+	return l, js, servers
 }
 
 func freeAddress(t *testing.T) string {
@@ -132,7 +137,7 @@ func write(ctx context.Context, a *ledger.Appender, e budget.Entry) error {
 // server, and appends meet a change of leader.
 func TestThreeServers(t *testing.T) {
 	t.Parallel()
-	l, js := openCluster(t)
+	l, js, _ := openCluster(t)
 	var a, b *ledger.Appender
 	err := retry(t.Context(), func(ctx context.Context) (err error) {
 		a, err = l.Resume(ctx, partitions)

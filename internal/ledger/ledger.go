@@ -71,6 +71,15 @@ func open(ctx context.Context, js jetstream.JetStream, name string) (*Ledger, er
 	return &Ledger{js: js, stream: stream}, nil
 }
 
+// Config is the stream's configuration, asked of the server now.
+func (l *Ledger) Config(ctx context.Context) (jetstream.StreamConfig, error) {
+	info, err := l.stream.Info(ctx)
+	if err != nil {
+		return jetstream.StreamConfig{}, fmt.Errorf("configuration of the ledger: %w", err)
+	}
+	return info.Config, nil
+}
+
 // Tail reads the stream's last entry from the leader; ok is false where the
 // stream is empty.
 func (l *Ledger) Tail(ctx context.Context) (m Message, ok bool, err error) {

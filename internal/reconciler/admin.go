@@ -29,6 +29,7 @@ func (r *Reconciler) Verbs() map[string]worker.AdminFunc {
 		events.AdminReconcile:     r.serveReconcile,
 		events.AdminLedgerCorrect: r.serveCorrect,
 		events.AdminRebuild:       r.serveRebuild,
+		events.AdminAcceptLoss:    r.serveAcceptLoss,
 
 		events.AdminPrincipalBalance: r.servePrincipalBalance,
 

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -41,7 +42,7 @@ var errContradiction = errors.New("the ledger contradicts itself or a published 
 type proof struct {
 	v      *ledger.Verifier
 	after  uint64 // stream sequence of the last entry looked at
-	gap    uint64 // sequence of the newest accepted loss
+	gap    uint64 // sequence at which the newest accepted loss begins
 	gapAt  time.Time
 	signed checkpoint.Checkpoint
 	tried  time.Time
@@ -69,9 +70,21 @@ func (p *proof) walk(ctx context.Context, l *ledger.Ledger, org string) error {
 			return nil // it stays the first bad entry
 		}
 		p.v.AcceptGap(m)
-		p.gap, p.gapAt = m.Seq, e.At
+		p.gap, p.gapAt = lossBegins(e, m.Seq), e.At
 		return nil
 	})
+}
+
+// lossBegins is the first sequence that is not what it was before an accepted
+// loss. Entries that the outbox still had may stand before the gap entry.
+func lossBegins(e budget.Entry, gap uint64) uint64 {
+	var detail struct {
+		AfterSeq *uint64 `json:"after_seq"`
+	}
+	if json.Unmarshal(e.Detail, &detail) == nil && detail.AfterSeq != nil && *detail.AfterSeq < gap {
+		return *detail.AfterSeq + 1
+	}
+	return gap
 }
 
 // excuses reports whether an accepted loss explains that the chain is not what

@@ -6,8 +6,7 @@ type metrics struct {
 	failures, unreadable, compared, rebuilt prometheus.Counter
 	drift, folded, mirrorLag, mirrorBad     prometheus.Gauge
 	signed                                  prometheus.Counter
-	contradictions                          prometheus.Gauge
-	alarm                                   prometheus.Gauge
+	contradictions, configDrift, alarm      prometheus.Gauge
 	explained                               *prometheus.GaugeVec   // by cause
 	folds                                   *prometheus.CounterVec // by what became of it
 }
@@ -28,6 +27,7 @@ func newMetrics() metrics {
 		signed:         counter("checkpoints_signed_total", "Checkpoints signed."),
 		contradictions: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_checkpoint_contradictions", Help: "Orgs whose chain is not sound or not what was signed."}),
 		alarm:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_alarm", Help: "Orgs whose counters have differed for longer than the published tolerance allows."}),
+		configDrift:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "tally_reconciler_config_drift", Help: "1 while COMMANDS or a bucket is not configured as it was set up."}),
 		explained: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tally_reconciler_explained", Help: "Causes of the published tolerance in the last full comparison.",
 		}, []string{"cause"}),
@@ -40,6 +40,6 @@ func newMetrics() metrics {
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.failures, m.unreadable, m.compared, m.rebuilt, m.drift, m.folded, m.mirrorLag, m.mirrorBad, m.explained,
-		m.signed, m.contradictions, m.alarm, m.folds,
+		m.signed, m.contradictions, m.alarm, m.folds, m.configDrift,
 	}
 }

@@ -30,6 +30,7 @@ const (
 	compareEveryDefault     = 30 * time.Second
 	mirrorEveryDefault      = 10 * time.Second
 	drainTimeoutDefault     = time.Minute
+	guardEveryDefault       = time.Minute
 
 	checkpointEveryDefault   = time.Minute
 	checkpointEntriesDefault = 10_000
@@ -60,13 +61,18 @@ type Config struct {
 	Epochs Epochs
 	Mirror *ledger.Ledger // the copy in account AUDIT; nil: none is checked
 	Folds  Folds          // nil: every start folds the whole ledger
-	Log    zerolog.Logger
+	Losses Losses         // of a halted scribe; nil: none can be accepted
+	// CheckConfig tells how streams and buckets differ from what was set up;
+	// nil: nobody looks.
+	CheckConfig func(ctx context.Context) (drift, err error)
+	Log         zerolog.Logger
 
 	Evidence EvidenceConfig // without Files, none is kept
 
 	OutstandingEvery time.Duration // how often outstanding counts are written; 0: 1 s
 	CompareEvery     time.Duration // how often it compares by itself; 0: 30 s
 	MirrorEvery      time.Duration // how often it looks at the mirror; 0: 10 s
+	GuardEvery       time.Duration // how often it checks the configuration; 0: 1 min
 	DrainTimeout     time.Duration // how long a rebuild waits for the scribe; 0: 1 min
 
 	// Signer and Checkpoints make checkpoints; without a Signer there are none.
@@ -141,6 +147,9 @@ func New(cfg Config) (*Reconciler, error) {
 	if cfg.MirrorEvery <= 0 {
 		cfg.MirrorEvery = mirrorEveryDefault
 	}
+	if cfg.GuardEvery <= 0 {
+		cfg.GuardEvery = guardEveryDefault
+	}
 	if cfg.DrainTimeout <= 0 {
 		cfg.DrainTimeout = drainTimeoutDefault
 	}
@@ -197,6 +206,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer mirror.Stop()
 	keep := time.NewTicker(r.cfg.KeepEvery)
 	defer keep.Stop()
+	guard := time.NewTicker(r.cfg.GuardEvery)
+	defer guard.Stop()
+	r.guard(ctx)
 	r.turn(ctx, r.start)
 	for {
 		select {
@@ -214,6 +226,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		case <-compare.C:
 			r.turn(ctx, r.patrol)
 			compare.Reset(r.nextLook())
+		case <-guard.C:
+			r.guard(ctx)
 		case <-mirror.C:
 			r.turn(ctx, r.checkMirror)
 		}
@@ -294,6 +308,13 @@ func (r *Reconciler) advance(ctx context.Context, visit func(*budget.Entry)) err
 	}
 	if err := r.recall(ctx); err != nil {
 		return err
+	}
+	follows, err := r.follows(ctx, tail)
+	if err != nil {
+		return err
+	}
+	if !follows {
+		r.refold(ctx)
 	}
 	limit, wait := readMax, time.Duration(0)
 	for r.fold.after < tail.StreamSeq {

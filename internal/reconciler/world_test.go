@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/reconciler"
 	"tallystick/internal/scribe"
 	"tallystick/internal/testkit"
+	"tallystick/internal/topology"
 	"tallystick/pkg/budget"
 	"tallystick/pkg/events"
 	"tallystick/pkg/redisx"
@@ -82,11 +83,10 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{client: testkit.OwnRedis(t).Client(t), js: testkit.NATS(t).JetStream(t), epochs: &epochs{of: map[int]string{}}}
-	for name, cfg := range map[string]jetstream.StreamConfig{
-		events.StreamLedger: {Subjects: []string{events.LedgerOf("*")}, AllowAtomicPublish: true, Discard: jetstream.DiscardNew},
-		events.StreamEvents: {Subjects: []string{events.EventsOf("*")}},
-	} {
-		cfg.Name = name
+	for _, cfg := range topology.Streams(1) {
+		if cfg.Name != events.StreamLedger && cfg.Name != events.StreamEvents {
+			continue
+		}
 		_, err := w.js.CreateStream(t.Context(), cfg)
 		must(t, err)
 	}

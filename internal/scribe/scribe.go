@@ -5,7 +5,10 @@
 //	   │                                 │ another scribe was faster: stand by,
 //	   │                                 │   then go on from the ledger's positions
 //	   │                                 └ Redis or NATS away: resume
-//	   └─tail behind the anchor──▶ halted, with an alarm, until an operator acts
+//	   └─tail behind the anchor─┬─the outboxes have it all──▶ refill, then carry
+//	                            └─▶ halted, with an alarm, until an operator
+//	                                accepts the loss or the entries are back
+//	configuration of the ledger has drifted ──▶ nothing is written until repaired
 //
 // Exactly once rests on two things: the last entry of each batch carries the
 // outbox positions, and a batch is accepted only on the tail that it was made
@@ -32,6 +35,9 @@ const (
 	lingerDefault = 20 * time.Millisecond
 	retryDefault  = 500 * time.Millisecond
 	blockDefault  = 500 * time.Millisecond
+
+	guardDefault  = time.Minute
+	haltedDefault = 2 * time.Second
 )
 
 const (
@@ -59,8 +65,13 @@ type Config struct {
 	AnchorPath string
 	Log        zerolog.Logger
 
-	Linger time.Duration // how long a small batch waits for more; 0: 20 ms
-	Retry  time.Duration // pause after a failure; 0: 500 ms
+	Losses Losses // where a halt is told and its acceptance heard; nil: nowhere
+	Events Events // nil: nobody is told
+
+	Linger      time.Duration // how long a small batch waits for more; 0: 20 ms
+	Retry       time.Duration // pause after a failure; 0: 500 ms
+	GuardEvery  time.Duration // how often the ledger's configuration is checked; 0: 1 min
+	HaltedEvery time.Duration // how often a halted scribe looks again; 0: 2 s
 }
 
 // Validate reports everything that is missing.
@@ -80,6 +91,7 @@ type Scribe struct {
 	cfg     Config
 	metrics metrics
 	state   atomic.Pointer[error] // why it is not carrying; nil while it is
+	carried atomic.Bool           // the last session got as far as carrying
 }
 
 // errStarting is the state before the first resume.
@@ -95,6 +107,12 @@ func New(cfg Config) (*Scribe, error) {
 	}
 	if cfg.Retry <= 0 {
 		cfg.Retry = retryDefault
+	}
+	if cfg.GuardEvery <= 0 {
+		cfg.GuardEvery = guardDefault
+	}
+	if cfg.HaltedEvery <= 0 {
+		cfg.HaltedEvery = haltedDefault
 	}
 	s := &Scribe{cfg: cfg, metrics: newMetrics()}
 	s.setState(errStarting)
@@ -121,24 +139,39 @@ func (s *Scribe) setState(err error) {
 }
 
 // Run carries entries until ctx ends. Failures are waited out. Where the
-// ledger has lost what was acknowledged it halts: nothing more is written, and
-// Run returns the reason when ctx ends.
+// ledger has lost what was acknowledged and the outboxes cannot refill it, it
+// halts: nothing is written until an operator accepts the loss or the entries
+// are back. Run returns the reason when ctx ends in between.
 func (s *Scribe) Run(ctx context.Context) error {
+	var halted *haltError
+	drifted := ""
 	for {
 		err := s.session(ctx)
 		if ctx.Err() != nil {
+			if halted != nil && !s.carried.Load() {
+				return fmt.Errorf("scribe halted: %w", halted)
+			}
 			return nil
 		}
 		s.setState(err)
-		if errors.Is(err, ledger.ErrBehind) || errors.Is(err, ledger.ErrForked) {
-			s.metrics.halted.Set(1)
-			s.cfg.Log.Error().Err(err).Msg("ALARM: the ledger lost acknowledged entries; the scribe has halted")
-			<-ctx.Done()
-			return fmt.Errorf("scribe halted: %w", err)
+		if s.carried.Swap(false) {
+			halted, drifted = nil, ""
 		}
-		s.metrics.failures.Inc()
-		s.cfg.Log.Warn().Err(err).Msg("scribe starts over")
-		if !s.waitOut(ctx) {
+		var halt *haltError
+		again := false
+		switch {
+		case errors.As(err, &halt):
+			halted = s.halt(ctx, halt, halted)
+			again = pause(ctx, s.cfg.HaltedEvery)
+		case errors.Is(err, errDrift):
+			drifted = s.drift(ctx, err, drifted)
+			again = pause(ctx, s.cfg.Retry)
+		default:
+			s.metrics.failures.Inc()
+			s.cfg.Log.Warn().Err(err).Msg("scribe starts over")
+			again = s.waitOut(ctx)
+		}
+		if !again && halt == nil {
 			return nil
 		}
 	}
@@ -173,7 +206,7 @@ type carrier struct {
 	anchor anchor
 	dirty  map[int]bool
 
-	trimTick, beatTick *time.Ticker
+	trimTick, beatTick, guardTick *time.Ticker
 }
 
 func (s *Scribe) session(ctx context.Context) error {
@@ -182,9 +215,11 @@ func (s *Scribe) session(ctx context.Context) error {
 		in:     ahead{store: s.cfg.Store},
 		stored: make([]uint64, s.cfg.Store.Partitions()), marks: make(marks, s.cfg.Store.Partitions()),
 		trimTick: time.NewTicker(trimEvery), beatTick: time.NewTicker(beatEvery),
+		guardTick: time.NewTicker(s.cfg.GuardEvery),
 	}
 	defer c.trimTick.Stop()
 	defer c.beatTick.Stop()
+	defer c.guardTick.Stop()
 	defer c.in.stop()
 	if err := c.resume(ctx); err != nil {
 		return err
@@ -192,6 +227,9 @@ func (s *Scribe) session(ctx context.Context) error {
 	if err := c.beat(ctx); err != nil {
 		return err
 	}
+	s.carried.Store(true)
+	s.metrics.halted.Set(0)
+	s.metrics.drift.Set(0)
 	s.setState(nil)
 	err := c.carryOn(ctx)
 	if ctx.Err() != nil { // leave a fresh anchor behind
@@ -202,33 +240,31 @@ func (s *Scribe) session(ctx context.Context) error {
 	return err
 }
 
-// resume reads the tail and checks it against what was acknowledged.
+// resume looks at the ledger's configuration, reads the tail and checks it
+// against what was acknowledged.
 func (c *carrier) resume(ctx context.Context) (err error) {
+	if err := c.guard(ctx); err != nil {
+		return err
+	}
 	if c.out, err = c.cfg.Ledger.Resume(ctx, c.cfg.Store.Partitions()); err != nil {
 		return err
 	}
-	heads, err := c.acknowledged(ctx)
-	if err != nil {
+	if err := c.covered(ctx); err != nil {
 		return err
-	}
-	for _, h := range heads {
-		if err := c.cfg.Ledger.Covers(ctx, h); err != nil {
-			return err
-		}
 	}
 	c.in.restart(c.positions())
 	return nil
 }
 
 // acknowledged is what the file and Redis remember of the ledger's end.
-func (c *carrier) acknowledged(ctx context.Context) ([]ledger.Head, error) {
+func (c *carrier) acknowledged(ctx context.Context) ([]ledger.Head, []redisx.Anchor, error) {
 	file, err := c.anchor.read()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	anchors, err := c.cfg.Store.Anchors(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var newest ledger.Head
 	for _, a := range anchors {
@@ -237,11 +273,11 @@ func (c *carrier) acknowledged(ctx context.Context) ([]ledger.Head, error) {
 		}
 		hash, err := ledger.ParseHash(a.Hash)
 		if err != nil {
-			return nil, fmt.Errorf("anchor in redis: %w", err)
+			return nil, nil, fmt.Errorf("anchor in redis: %w", err)
 		}
 		newest = ledger.Head{StreamSeq: a.StreamSeq, Hash: hash}
 	}
-	return []ledger.Head{file, newest}, nil
+	return []ledger.Head{file, newest}, anchors, nil
 }
 
 func (c *carrier) positions() []string {

@@ -80,6 +80,7 @@ func TestTailBehindTheAnchorHalts(t *testing.T) {
 			must(t, stop())
 			must(t, w.js.DeleteStream(t.Context(), "LEDGER"))
 			w.makeLedger(t)
+			w.forget(t, 5)
 			if where == "file" {
 				must(t, w.client.Del(t.Context(), fmt.Sprintf("scribe:{p%02d}", w.store.Partition(org))).Err())
 			} else {

@@ -41,6 +41,10 @@ func (m marks) floor(partition int) string {
 // tidy trims what was written, at intervals under load and at once when idle.
 func (c *carrier) tidy(ctx context.Context, idle bool) error {
 	select {
+	case <-c.guardTick.C:
+		if err := c.guard(ctx); err != nil {
+			return err
+		}
 	case <-c.beatTick.C:
 		return c.beat(ctx)
 	default:

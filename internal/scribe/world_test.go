@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 	"go.uber.org/goleak"
 
 	"tallystick/internal/ledger"
+	"tallystick/internal/registry"
 	"tallystick/internal/scribe"
 	"tallystick/internal/testkit"
+	"tallystick/internal/topology"
 	"tallystick/pkg/budget"
 	"tallystick/pkg/events"
 	"tallystick/pkg/redisx"
@@ -34,6 +37,63 @@ type world struct {
 	anchor string
 	path   []budget.Limit
 	n      int
+	told   told
+	losses losses
+}
+
+// told are the events that a scribe published.
+type told struct {
+	mu     sync.Mutex
+	events []events.EventMessage
+}
+
+func (e *told) Publish(_ context.Context, event events.EventMessage) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.events = append(e.events, event)
+	return nil
+}
+
+// count counts the events of a type.
+func (e *told) count(name string) (n int, last events.EventMessage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, event := range e.events {
+		if event.Head().Type == "tally.event.v1."+name {
+			n, last = n+1, event
+		}
+	}
+	return n, last
+}
+
+// losses is where a halt is told and accepted.
+type losses struct {
+	mu               sync.Mutex
+	halted, accepted *registry.Loss
+}
+
+func (l *losses) Halt(_ context.Context, loss registry.Loss) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.halted = &loss
+	return nil
+}
+
+func (l *losses) Accepted(context.Context) (registry.Loss, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.accepted == nil {
+		return registry.Loss{}, false, nil
+	}
+	return *l.accepted, true, nil
+}
+
+func (l *losses) accept(edit func(*registry.Loss)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	loss := *l.halted
+	edit(&loss)
+	l.accepted = &loss
 }
 
 func newWorld(t testing.TB, redisArgs ...string) *world {
@@ -59,13 +119,19 @@ func newWorld(t testing.TB, redisArgs ...string) *world {
 
 func (w *world) makeLedger(t testing.TB) {
 	t.Helper()
-	_, err := w.js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{
-		Name: events.StreamLedger, Subjects: []string{events.LedgerOf("*")}, Storage: jetstream.FileStorage,
-		AllowAtomicPublish: true, Discard: jetstream.DiscardNew, Compression: jetstream.S2Compression,
-	})
+	_, err := w.js.CreateOrUpdateStream(t.Context(), ledgerConfig())
 	must(t, err)
 	w.ledger, err = ledger.Open(t.Context(), w.js)
 	must(t, err)
+}
+
+func ledgerConfig() jetstream.StreamConfig {
+	for _, cfg := range topology.Streams(1) {
+		if cfg.Name == events.StreamLedger {
+			return cfg
+		}
+	}
+	panic("no ledger")
 }
 
 func must(t testing.TB, err error) {
@@ -121,7 +187,10 @@ func (w *world) run(t testing.TB, s *scribe.Scribe) (stop func() error) {
 
 func (w *world) scribe(t testing.TB) *scribe.Scribe {
 	t.Helper()
-	s, err := scribe.New(scribe.Config{Store: w.store, Ledger: w.ledger, AnchorPath: w.anchor, Log: zerolog.Nop(), Retry: 20 * time.Millisecond})
+	s, err := scribe.New(scribe.Config{
+		Store: w.store, Ledger: w.ledger, AnchorPath: w.anchor, Losses: &w.losses, Events: &w.told, Log: zerolog.Nop(),
+		Retry: 20 * time.Millisecond, GuardEvery: 50 * time.Millisecond, HaltedEvery: 50 * time.Millisecond,
+	})
 	must(t, err)
 	return s
 }

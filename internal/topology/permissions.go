@@ -95,7 +95,7 @@ func AdminVerbs(worker string) []string {
 		return []string{events.AdminSettle, events.AdminRelease}
 	case Reconciler:
 		return []string{
-			events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminLedgerCorrect, events.AdminPrincipalBalance,
+			events.AdminLedger, events.AdminCheckpoint, events.AdminReconcile, events.AdminRebuild, events.AdminAcceptLoss, events.AdminLedgerCorrect, events.AdminPrincipalBalance,
 			events.AdminReportMake, events.AdminReportList, events.AdminReportGet,
 			events.AdminEvidencePut, events.AdminEvidenceGet, events.AdminEvidenceList,
 		}
@@ -139,12 +139,14 @@ func brokerRights(worker string) Rights {
 			// Nobody else empties COMMANDS behind the acknowledgements.
 			[]string{"$JS.API.STREAM.PURGE.COMMANDS", "$JS.API.CONSUMER.INFO.COMMANDS.reserver"})
 	case Scribe:
-		add(readLedger(), []string{events.AllLedger, events.AllEvents})
+		add(readLedger(), []string{events.AllLedger, events.AllEvents},
+			// Why it has halted, and whether an operator accepts that.
+			readBucket(events.BucketMeta), []string{"$KV." + events.BucketMeta + ".loss.halted"})
 	case Reaper:
 		add(readLedger(), consume(events.StreamLedger, events.ConsumerExpiries), []string{events.AllEvents})
 	case Reconciler:
 		add(readLedger(), browse(events.StreamLedger), browse(events.StreamEvents), readBuckets(events.BucketMeta, events.BucketAdmins, events.BucketOrgs),
-			writeBucket(events.BucketMeta), keepUploads(), []string{events.AllEvents})
+			writeBucket(events.BucketMeta), keepUploads(), []string{events.AllEvents, "$JS.API.STREAM.INFO." + events.StreamCommands})
 		for _, store := range ObjectStores() {
 			add(keepObjects(store))
 		}
@@ -238,6 +240,11 @@ func readBuckets(names ...string) []string {
 		out = append(out, "$JS.API.STREAM.MSG.GET."+stream)
 	}
 	return out
+}
+
+// readBucket: read single keys of one bucket.
+func readBucket(name string) []string {
+	return []string{"$JS.API.STREAM.INFO.KV_" + name, "$JS.API.STREAM.MSG.GET.KV_" + name}
 }
 
 func writeBucket(bucket string) []string { return []string{"$KV." + bucket + ".>"} }

@@ -22,7 +22,7 @@ func redisTable() map[string]redisRight {
 			"get set hmget hexists hincrby zadd zrem xadd exists",
 		},
 		Scribe: {
-			"outbox scribe revoked epoch quarantine",
+			"outbox scribe revoked epoch quarantine opened",
 			"get hget hmget hgetall hset hexists exists xread xrange xrevrange xtrim xinfo|stream xlen zrangebyscore",
 		},
 		Reaper: {

@@ -30,7 +30,11 @@ func Scribe(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := scribe.Config{Store: s.Store, Ledger: l, Log: s.Log}
+	losses, err := registry.OpenLosses(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
+	cfg := scribe.Config{Store: s.Store, Ledger: l, Losses: losses, Events: ledger.NewEvents(s.JetStream), Log: s.Log}
 	if s.Config.DataDir != "" { // without one the anchor is in Redis alone
 		cfg.AnchorPath = filepath.Join(s.Config.DataDir, "scribe.anchor")
 	}
@@ -60,8 +64,13 @@ func Reconciler(ctx context.Context, s *app.Shell) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
+	losses, err := registry.OpenLosses(ctx, s.JetStream)
+	if err != nil {
+		return nil, err
+	}
 	cfg := reconciler.Config{
-		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Folds: folds, Log: s.Log,
+		Store: s.Store, Ledger: l, Events: ledger.NewEvents(s.JetStream), Epochs: epochs, Folds: folds, Losses: losses, Log: s.Log,
+		CheckConfig: func(ctx context.Context) (drift, err error) { return topology.CheckKept(ctx, s.JetStream) },
 	}
 	cfg.Evidence.Orgs = epochs
 	if cfg.Evidence.Files, err = registry.OpenObjects(ctx, s.JetStream, events.StoreEvidence); err != nil {

@@ -197,12 +197,15 @@ func adminVerbs() []string {
 		AdminAdminAdd, AdminAdminList, AdminAdminSet, AdminAdminRemove, AdminAdminRotate,
 		AdminPipelineCreate, AdminPipelineList, AdminPipelineRemove,
 		AdminPrincipalCreate, AdminPrincipalSet, AdminPrincipalList, AdminPrincipalShow, AdminPrincipalBalance,
-		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild, AdminLedgerCorrect,
+		AdminSettle, AdminRelease, AdminLedger, AdminCheckpoint, AdminReconcile, AdminRebuild, AdminAcceptLoss, AdminLedgerCorrect,
 		AdminReportMake, AdminReportList, AdminReportGet,
 		AdminEvidencePut, AdminEvidenceGet, AdminEvidenceList,
 	}
 }
 
 func eventTypes() []string {
-	return []string{EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead, EventPartitionRebuilt, EventReportReady}
+	return []string{
+		EventReservationExpired, EventDrift, EventSettleUnmatched, EventDenials, EventLedgerHead, EventPartitionRebuilt, EventReportReady,
+		EventLedgerRefilled, EventLedgerHalted, EventLedgerConfigDrift,
+	}
 }

@@ -172,6 +172,12 @@ func ParseEvent(data []byte) (EventMessage, error) {
 		return parseEvent[PartitionRebuilt](data)
 	case eventType + EventReportReady:
 		return parseEvent[ReportReady](data)
+	case eventType + EventLedgerRefilled:
+		return parseEvent[LedgerRefilled](data)
+	case eventType + EventLedgerHalted:
+		return parseEvent[LedgerHalted](data)
+	case eventType + EventLedgerConfigDrift:
+		return parseEvent[LedgerConfigDrift](data)
 	}
 	return UnknownEvent{h, data}, nil
 }

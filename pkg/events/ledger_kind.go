@@ -183,8 +183,10 @@ func structureKinds() []KindInfo {
 			maybe("why", "as given"), field("subject", "what was acted on: an org's name, or the id of an agent or admin"),
 		}},
 		{KindGap, "an operator accepted the loss of entries", []KindField{
-			maybe("reason", "as given"),
+			maybe("reason", "as given"), maybe("by", "who: operator"),
 			maybe("from_seq", "first sequence lost"), maybe("to_seq", "last sequence lost"),
+			maybe("after_seq", "the org's last sequence before the loss; the moves are what the counters had and no entry says"),
+			maybe("lost_to_stream_seq", "the ledger's last entry that is known to have been there"), maybe("anchor_hash", "its hash"),
 		}},
 	}
 }

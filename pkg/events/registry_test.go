@@ -150,6 +150,7 @@ func messages() []message {
 		answer("report_answer", ParseReportAnswer),
 		answer("report_list_answer", ParseReportListAnswer),
 		answer("report_get_answer", ParseReportGetAnswer),
+		answer("accept_loss_answer", ParseAcceptLossAnswer),
 		answer("ledger_entry", ParseLedgerEntry),
 		event[ReservationExpired](EventReservationExpired),
 		event[Drift](EventDrift),
@@ -158,6 +159,9 @@ func messages() []message {
 		event[LedgerHead](EventLedgerHead),
 		event[PartitionRebuilt](EventPartitionRebuilt),
 		event[ReportReady](EventReportReady),
+		event[LedgerRefilled](EventLedgerRefilled),
+		event[LedgerHalted](EventLedgerHalted),
+		event[LedgerConfigDrift](EventLedgerConfigDrift),
 	}
 }
 

@@ -73,6 +73,7 @@ const (
 	AdminRelease    = "release"
 	AdminLedger     = "ledger"
 	AdminCheckpoint = "ledger_checkpoint"
+	AdminAcceptLoss = "ledger_accept_loss"
 	AdminReconcile  = "reconcile"
 	AdminRebuild    = "rebuild"
 
@@ -91,6 +92,9 @@ const (
 	EventLedgerHead         = "ledger_head"
 	EventPartitionRebuilt   = "partition_rebuilt"
 	EventReportReady        = "report_ready"
+	EventLedgerRefilled     = "ledger_refilled"
+	EventLedgerHalted       = "ledger_halted"
+	EventLedgerConfigDrift  = "ledger_config_drift"
 )
 
 // Patterns to subscribe to, and the subjects streams store.
