@@ -48,6 +48,7 @@ func (w *world) busy(t testing.TB) map[string][]budget.Limit {
 // is fine: it is what it writes that counts.
 func (w *world) work(ctx context.Context, random *rand.Rand, name string, paths map[string][]budget.Limit) (done int) {
 	background := context.WithoutCancel(ctx)
+	var before []redisx.SettleArgs
 	for i := 0; ctx.Err() == nil; i++ {
 		o := busyOrgs()[random.IntN(len(busyOrgs()))]
 		who, path := budget.Agent{Org: o, ID: "agent-" + name}, paths[o]
@@ -81,6 +82,18 @@ func (w *world) work(ctx context.Context, random *rand.Rand, name string, paths 
 				b.Release(redisx.ReleaseArgs{Caller: who, Execution: id, Key: key, Fingerprint: "0f", Guess: path})
 			case 3:
 				b.Extend(redisx.ExtendArgs{Caller: who, Execution: id, Key: key, Fingerprint: "0f", Add: budget.Amounts{"tokens": 7}, TTL: time.Hour, Guess: path})
+			}
+		}
+		for _, late := range before { // what has expired meanwhile is settled late
+			b.Settle(late)
+		}
+		before = before[:0]
+		for _, id := range ids {
+			if random.IntN(4) == 0 {
+				before = append(before, redisx.SettleArgs{
+					Caller: who, Execution: id, Key: "late", Fingerprint: "0f", Status: "success", Final: true, Guess: path,
+					Actual: budget.Amounts{"tokens": n, "calls": 2},
+				})
 			}
 		}
 		b.Run(background)
