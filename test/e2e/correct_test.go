@@ -61,7 +61,7 @@ func TestCorrections(t *testing.T) {
 		{2, "invalid_argument", "ledger correct --amount tokens=1" + on},
 		{2, "invalid_argument", "ledger correct --amount usd_microcents=-101 --key below" + on},
 		{2, "invalid_argument", "ledger correct --amount usd_microcents=-1 --hash " + strings.Repeat("0", 64) + on},
-		{2, "invalid_argument", "ledger correct --amount usd_microcents=-1 --evidence " + strings.Repeat("0", 64) + on},
+		{3, "not_found", "ledger correct --amount usd_microcents=-1 --evidence " + strings.Repeat("0", 64) + on},
 		{3, "not_found", "ledger correct --amount usd_microcents=-1 --reason r --seq 9999 --org " + org},
 		{3, "not_found", "ledger correct --amount usd_microcents=-1 --reason r --org " + other + " --seq 9999"},
 		{3, "not_found", "ledger correct --amount usd_microcents=-1 --reason r --org nobody --seq 1"},
