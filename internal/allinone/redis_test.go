@@ -13,13 +13,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"tallystick/internal/testkit"
 	"tallystick/internal/topology"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 func within(t *testing.T) context.Context {
 	t.Helper()

@@ -158,6 +158,18 @@ func TestArchitectureTestOnlyModules(t *testing.T) {
 	}
 }
 
+// One list of the goroutines that libraries leave behind serves every package.
+func TestArchitectureLeaksAreSearchedInOnePlace(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		for _, spec := range f.ast.Imports {
+			if f.pkg != "internal/testkit" && strings.Trim(spec.Path.Value, `"`) == "go.uber.org/goleak" {
+				t.Errorf("%s must not import goleak: TestMain calls testkit.Main", f.path)
+			}
+		}
+	}
+}
+
 // No plumbing or role may reach Redis but through pkg/redisx, whatever the
 // table allows by mistake.
 func TestArchitectureWhoSeesRedis(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"tallystick/internal/testkit"
 )
 
@@ -26,7 +24,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m, testkit.LibraryLeaks()...)
+	testkit.Main(m)
 }
 
 func config(t *testing.T) Config {

@@ -11,13 +11,13 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"tallystick/internal/registry"
+	"tallystick/internal/testkit"
 	"tallystick/internal/topology"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // identity is one agent with its token.
 type identity struct {

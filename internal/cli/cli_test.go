@@ -10,15 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"tallystick/internal/money"
 	"tallystick/internal/testkit"
 	"tallystick/pkg/client"
 	"tallystick/pkg/events"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // run runs one command line with an empty environment.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {

@@ -3,9 +3,7 @@ package demo
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"tallystick/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
+func TestMain(m *testing.M) { testkit.Main(m) }

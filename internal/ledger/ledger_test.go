@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"tallystick/internal/ledger"
 	"tallystick/internal/testkit"
@@ -19,7 +18,7 @@ import (
 	"tallystick/pkg/events"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 const partitions = 4
 

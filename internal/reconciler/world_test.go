@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"tallystick/internal/ledger"
 	"tallystick/internal/reconciler"
@@ -22,7 +21,7 @@ import (
 	"tallystick/pkg/redisx"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 const org = "acme"
 

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"tallystick/internal/registrar"
 	"tallystick/internal/registry"
@@ -25,7 +24,7 @@ import (
 	"tallystick/pkg/redisx"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 const waitMax = 10 * time.Second
 

@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"tallystick/internal/registry"
 	"tallystick/internal/testkit"
 	"tallystick/internal/topology"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, testkit.LibraryLeaks()...) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 const (
 	org     = "acme"

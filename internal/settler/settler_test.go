@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"tallystick/internal/registry"
 	"tallystick/internal/testkit"
@@ -21,7 +20,7 @@ import (
 	"tallystick/pkg/redisx"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // directory is a registry in memory.
 type directory struct {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
 
+	"tallystick/internal/testkit"
 	"tallystick/pkg/client"
 	"tallystick/pkg/events"
 )
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(crashURL); url != "" {
 		crash(url, os.Getenv(crashDir), os.Getenv(crashStage))
 	}
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 const (
