@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -98,9 +99,10 @@ func (p *proxy) relay(client net.Conn) {
 	p.pumps.Go(func() { p.pump(l, server, client, p.answered) })
 }
 
-// pump copies one direction; see says whether to let the next bytes through.
-// What tests look for is short and written at once, so it is read at once.
-func (p *proxy) pump(l *link, from, to net.Conn, see func(*link, []byte) bool) {
+// pump copies one direction; see gives what of the next bytes to let through,
+// and whether the connection lives on. What tests look for is short and written
+// at once, so it is read at once.
+func (p *proxy) pump(l *link, from, to net.Conn, see func(*link, []byte) ([]byte, bool)) {
 	defer func() {
 		l.cut()
 		p.mu.Lock()
@@ -110,17 +112,18 @@ func (p *proxy) pump(l *link, from, to net.Conn, see func(*link, []byte) bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if err != nil || !see(l, buf[:n]) {
+		if err != nil {
 			return
 		}
-		if _, err := to.Write(buf[:n]); err != nil {
+		through, goOn := see(l, buf[:n])
+		if _, err := to.Write(through); err != nil || !goOn {
 			return
 		}
 	}
 }
 
 // asked notes on which connection a request went.
-func (p *proxy) asked(l *link, data []byte) bool {
+func (p *proxy) asked(l *link, data []byte) ([]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, x := range p.losses {
@@ -128,20 +131,52 @@ func (p *proxy) asked(l *link, data []byte) bool {
 			x.link = l
 		}
 	}
-	return true
+	return data, true
 }
 
-// answered is false where the answer is to be lost.
-func (p *proxy) answered(l *link, data []byte) bool {
+// answered lets nothing through from the line of a lost answer on. Lines before
+// it in the same read are other messages, which nobody meant to lose.
+func (p *proxy) answered(l *link, data []byte) ([]byte, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := len(p.losses)
+	through := len(data)
 	p.losses = slices.DeleteFunc(p.losses, func(x *loss) bool {
-		lost := (x.link == l || len(x.request) == 0) && bytes.Contains(data, x.answer)
-		if lost {
-			close(x.happened)
+		at := bytes.Index(data, x.answer)
+		if at < 0 || x.link != l && len(x.request) > 0 {
+			return false
 		}
-		return lost
+		through = min(through, 1+bytes.LastIndexByte(data[:at], '\n'))
+		close(x.happened)
+		return true
 	})
-	return len(p.losses) == before
+	return data[:through], through == len(data)
+}
+
+// A server may write several messages at once: only the one that is to be lost
+// is lost, with what follows it.
+func TestProxyLosesOneAnswer(t *testing.T) {
+	t.Parallel()
+	const before, lost = "MSG inbox 1 2\r\nok\r\n", "MSG decision.x 2 2\r\nno\r\n"
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		if c, err := ln.Accept(); err == nil {
+			_, _ = c.Write([]byte(before + lost + before))
+		}
+	}()
+	p := newProxy(t, "tcp", ln.Addr().String())
+	happened := p.lose("", "decision.x")
+	c, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	got, err := io.ReadAll(c)
+	if err != nil || string(got) != before {
+		t.Errorf("read %q, %v; want %q and the end", got, err, before)
+	}
+	within(t, "the loss", requestTimeout, happened)
 }
